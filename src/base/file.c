@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int file_map_open(struct file_map *m, const char *path, struct error *err)
+{
+    memset(m, 0, sizeof *m);
+    m->fd = -1;
+    if (strlen(path) >= sizeof m->path)
+        return error_set(err, ERR_INPUT, path, "the path is longer than %zu bytes", sizeof m->path - 1);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return error_set(err, ERR_INPUT, path, "cannot be opened: %s", strerror(errno));
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        close(fd);
+        return error_set(err, ERR_INPUT, path, "is not a regular file");
+    }
+    m->size = (size_t)st.st_size;
+    if (m->size) {
+        void *p = mmap(NULL, m->size, PROT_READ, MAP_SHARED, fd, 0);
+        if (p == MAP_FAILED) {
+            int e = errno;
+            close(fd);
+            return error_set(err, ERR_INPUT, path, "cannot be mapped: %s", strerror(e));
+        }
+        m->data = p;
+    }
+    m->fd = fd;
+    memcpy(m->path, path, strlen(path) + 1);
+    return 0;
+}
+
+void file_map_close(struct file_map *m)
+{
+    if (m->data)
+        munmap((void *)(uintptr_t)m->data, m->size);
+    if (m->fd >= 0)
+        close(m->fd);
+    memset(m, 0, sizeof *m);
+    m->fd = -1;
+}
+
+void file_map_forget(const struct file_map *m, size_t offset, size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t from = (offset + page - 1) / page * page;
+    size_t to = (offset + size) / page * page;
+    if (m->data && from < to && to <= m->size)
+        madvise((void *)(uintptr_t)(m->data + from), to - from, MADV_DONTNEED);
+}
+
+static _Thread_local struct file_guard *innermost;
+
+static void on_sigbus(int sig, siginfo_t *info, void *context)
+{
+    (void)context;
+    const uint8_t *at = info->si_addr;
+    for (struct file_guard *g = innermost; g; g = g->outer) {
+        if (at >= g->map->data && at < g->map->data + g->map->size) {
+            innermost = g;
+            siglongjmp(g->jump, 1);
+        }
+    }
+    signal(sig, SIG_DFL); // not ours: die of it as usual
+    raise(sig);
+}
+
+static void install(void)
+{
+    struct sigaction sa = {.sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    sigemptyset(&sa.sa_mask);
+    sigaction(SIGBUS, &sa, NULL);
+}
+
+void file_guard_begin(struct file_guard *g, const struct file_map *map)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, install);
+    g->map = map;
+    g->outer = innermost;
+    innermost = g;
+}
+
+void file_guard_end(struct file_guard *g)
+{
+    innermost = g->outer;
+}
+
+int file_guard_error(struct file_guard *g, struct error *err)
+{
+    file_guard_end(g);
+    return error_set(err, ERR_INPUT, g->map->path, "became shorter than %zu bytes while it was being read",
+                     g->map->size);
+}
+
+int file_read(struct str *out, const char *path, size_t max_bytes, struct error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_set(err, ERR_INPUT, path, "cannot be opened: %s", strerror(errno));
+    char chunk[65536];
+    size_t total = 0;
+    int rc = 0;
+    for (;;) {
+        ssize_t k = read(fd, chunk, sizeof chunk);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            rc = error_set(err, ERR_INPUT, path, "cannot be read: %s", strerror(errno));
+        if (k <= 0)
+            break;
+        total += (size_t)k;
+        if (total > max_bytes) {
+            rc = error_set(err, ERR_INPUT, path, "is larger than %zu bytes", max_bytes);
+            break;
+        }
+        str_add_n(out, chunk, (size_t)k);
+    }
+    close(fd);
+    return rc ? rc : str_check(out, err);
+}
+
+int fd_write_all(int fd, const void *bytes, size_t n, const char *where, struct error *err)
+{
+    const char *p = bytes;
+    while (n) {
+        ssize_t k = write(fd, p, n);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return error_set(err, ERR_IO, where, "cannot be written: %s", strerror(errno));
+        p += k;
+        n -= (size_t)k;
+    }
+    return 0;
+}
+
+int file_write(const char *path, const void *bytes, size_t n, struct error *err)
+{
+    char temporary[1100];
+    if (snprintf(temporary, sizeof temporary, "%s.tmp-%ld", path, (long)getpid()) >= (int)sizeof temporary)
+        return error_set(err, ERR_IO, path, "the path is too long");
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return error_set(err, ERR_IO, path, "cannot be created: %s", strerror(errno));
+    int rc = fd_write_all(fd, bytes, n, path, err);
+    if (!rc && fsync(fd) != 0)
+        rc = error_set(err, ERR_IO, path, "cannot be synced: %s", strerror(errno));
+    if (close(fd) != 0 && !rc)
+        rc = error_set(err, ERR_IO, path, "cannot be closed: %s", strerror(errno));
+    if (!rc && rename(temporary, path) != 0)
+        rc = error_set(err, ERR_IO, path, "cannot be renamed into place: %s", strerror(errno));
+    if (rc)
+        unlink(temporary);
+    return rc;
+}
+
+bool file_exists(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+bool dir_exists(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}

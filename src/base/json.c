@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WRITTEN 0x80u
+
+void jw_init(struct jw *w, struct str *out, bool compact)
+{
+    memset(w, 0, sizeof *w);
+    w->out = out;
+    w->compact = compact;
+}
+
+static void newline(struct jw *w)
+{
+    if (w->compact)
+        return;
+    str_add_char(w->out, '\n');
+    for (int i = 0; i < w->depth; i++)
+        str_add(w->out, "  ");
+}
+
+// Before every value: the comma, the line, and the rule that a value in an object follows a key.
+static void before(struct jw *w)
+{
+    if (w->after_key) {
+        w->after_key = false;
+        return;
+    }
+    if (w->depth == 0) {
+        if (w->out->length && w->stack[0])
+            w->failed = true; // a second document
+        w->stack[0] = 1;
+        return;
+    }
+    unsigned char *level = &w->stack[w->depth];
+    if ((*level & 0x7f) == '{')
+        w->failed = true;
+    if (*level & WRITTEN)
+        str_add_char(w->out, ',');
+    *level |= WRITTEN;
+    newline(w);
+}
+
+static void begin(struct jw *w, char open)
+{
+    before(w);
+    str_add_char(w->out, open);
+    if (w->depth + 1 >= (int)sizeof w->stack) {
+        w->failed = true;
+        return;
+    }
+    w->stack[++w->depth] = (unsigned char)open;
+}
+
+static void end(struct jw *w, char open, char close)
+{
+    if (w->depth == 0 || (w->stack[w->depth] & 0x7f) != open || w->after_key) {
+        w->failed = true;
+        return;
+    }
+    bool any = w->stack[w->depth] & WRITTEN;
+    w->depth--;
+    if (any)
+        newline(w);
+    str_add_char(w->out, close);
+}
+
+void jw_object(struct jw *w)
+{
+    begin(w, '{');
+}
+
+void jw_object_end(struct jw *w)
+{
+    end(w, '{', '}');
+}
+
+void jw_array(struct jw *w)
+{
+    begin(w, '[');
+}
+
+void jw_array_end(struct jw *w)
+{
+    end(w, '[', ']');
+}
+
+void jw_key(struct jw *w, const char *key)
+{
+    if (w->depth == 0 || (w->stack[w->depth] & 0x7f) != '{' || w->after_key) {
+        w->failed = true;
+        return;
+    }
+    if (w->stack[w->depth] & WRITTEN)
+        str_add_char(w->out, ',');
+    w->stack[w->depth] |= WRITTEN;
+    newline(w);
+    str_add_json(w->out, key, strlen(key));
+    str_add(w->out, w->compact ? ":" : ": ");
+    w->after_key = true;
+}
+
+void jw_string_n(struct jw *w, const char *s, size_t n)
+{
+    before(w);
+    str_add_json(w->out, s, n);
+}
+
+void jw_string(struct jw *w, const char *s)
+{
+    if (s)
+        jw_string_n(w, s, strlen(s));
+    else
+        jw_null(w);
+}
+
+void jw_int(struct jw *w, int64_t v)
+{
+    before(w);
+    str_addf(w->out, "%" PRId64, v);
+}
+
+void jw_uint(struct jw *w, uint64_t v)
+{
+    before(w);
+    str_addf(w->out, "%" PRIu64, v);
+}
+
+void json_number(char out[32], double v)
+{
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(out, 32, "%.*g", digits, v);
+        if (strtod(out, NULL) == v)
+            return;
+    }
+}
+
+void jw_double(struct jw *w, double v)
+{
+    before(w);
+    if (!isfinite(v)) {
+        str_add(w->out, "null");
+        return;
+    }
+    char text[32];
+    if (fabs(v) < 1e15 && v == floor(v))
+        snprintf(text, sizeof text, "%.0f", v); // counts and sizes read better without an exponent
+    else
+        json_number(text, v);
+    str_add(w->out, text);
+}
+
+void jw_bool(struct jw *w, bool v)
+{
+    before(w);
+    str_add(w->out, v ? "true" : "false");
+}
+
+void jw_null(struct jw *w)
+{
+    before(w);
+    str_add(w->out, "null");
+}
+
+void jw_raw(struct jw *w, const char *document)
+{
+    before(w);
+    str_add(w->out, document);
+}
+
+int jw_finish(struct jw *w, struct error *err)
+{
+    if (w->failed || w->depth || w->after_key)
+        return error_set(err, ERR_INTERNAL, NULL, "a JSON document was put together wrongly");
+    return str_check(w->out, err);
+}
+
+void jw_kv_string(struct jw *w, const char *key, const char *s)
+{
+    jw_key(w, key);
+    jw_string(w, s);
+}
+
+void jw_kv_int(struct jw *w, const char *key, int64_t v)
+{
+    jw_key(w, key);
+    jw_int(w, v);
+}
+
+void jw_kv_uint(struct jw *w, const char *key, uint64_t v)
+{
+    jw_key(w, key);
+    jw_uint(w, v);
+}
+
+void jw_kv_double(struct jw *w, const char *key, double v)
+{
+    jw_key(w, key);
+    jw_double(w, v);
+}
+
+void jw_kv_bool(struct jw *w, const char *key, bool v)
+{
+    jw_key(w, key);
+    jw_bool(w, v);
+}
+
+void jw_kv_null(struct jw *w, const char *key)
+{
+    jw_key(w, key);
+    jw_null(w);
+}
+
+json_t *json_parse(const char *text, size_t n, const char *name, struct error *err)
+{
+    json_error_t je;
+    json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &je);
+    if (!root)
+        error_set(err, ERR_INPUT, name, "not valid JSON at line %d, column %d: %s", je.line, je.column, je.text);
+    return root;
+}
+
+static int missing(const json_t *o, const char *key, const char *where, const char *kind, struct error *err)
+{
+    const json_t *v = json_object_get(o, key);
+    return error_set(err, ERR_INPUT, where, v ? "\"%s\" must be %s" : "\"%s\" is missing (%s)", key, kind);
+}
+
+int json_get_string(const json_t *o, const char *key, const char *where, const char **out, struct error *err)
+{
+    const json_t *v = json_object_get(o, key);
+    if (!json_is_string(v))
+        return missing(o, key, where, "a string", err);
+    *out = json_string_value(v);
+    return 0;
+}
+
+int json_get_int(const json_t *o, const char *key, const char *where, int64_t *out, struct error *err)
+{
+    const json_t *v = json_object_get(o, key);
+    if (!json_is_integer(v))
+        return missing(o, key, where, "an integer", err);
+    *out = json_integer_value(v);
+    return 0;
+}
+
+int json_get_double(const json_t *o, const char *key, const char *where, double *out, struct error *err)
+{
+    const json_t *v = json_object_get(o, key);
+    if (!json_is_number(v))
+        return missing(o, key, where, "a number", err);
+    *out = json_number_value(v);
+    return 0;
+}
+
+int json_get_int_or(const json_t *o, const char *key, const char *where, int64_t absent, int64_t *out,
+                    struct error *err)
+{
+    if (!json_object_get(o, key)) {
+        *out = absent;
+        return 0;
+    }
+    return json_get_int(o, key, where, out, err);
+}
+
+int json_get_double_or(const json_t *o, const char *key, const char *where, double absent, double *out,
+                       struct error *err)
+{
+    if (!json_object_get(o, key)) {
+        *out = absent;
+        return 0;
+    }
+    return json_get_double(o, key, where, out, err);
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef BASE_SHA256_H
+#define BASE_SHA256_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+#include "base/file.h"
+
+// Lower-case hexadecimal SHA-256 (libcrypto).
+int sha256_bytes(const void *bytes, size_t n, char hex[65], struct error *err);
+// Of a mapped file, under a guard: a file cut short meanwhile is an error, not a crash.
+int sha256_map(const struct file_map *m, char hex[65], struct error *err);
+
+#endif
