@@ -25,8 +25,8 @@ help:
 
 # What the set-up brings (compiler, headers, the plugin) must be there before anything compiles.
 SETUP_STAMP := third_party/.ready
-$(SETUP_STAMP):
-	scripts/setup
+$(SETUP_STAMP): scripts/setup
+	@scripts/setup
 
 SRCS := $(foreach l,$(LAYERS),$(sort $(wildcard src/$(l)/*.c)))
 WORKER_MAIN := src/worker/main_worker.c
