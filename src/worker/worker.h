@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// A device, reached through another process. XLA aborts the process on some programs and compilers run out of memory,
+// so a plugin is only ever loaded by the program assay-worker; this is its client side. Calls are synchronous: one
+// frame out, one frame back, under a time limit. Only one thread may use a worker at a time, and the caller sees to it
+// that only one worker works at a time when it measures.
+//
+// A call that fails while the worker lives (a program that does not compile, a shape that does not fit) leaves it
+// usable. A worker that died, hung or broke the protocol is a failure: worker_failure describes it, the call and every
+// later one return ERR_DEVICE with the same text.
+#ifndef WORKER_WORKER_H
+#define WORKER_WORKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/span.h"
+#include "base/str.h"
+#include "num/dtype.h"
+
+#define WORKER_MAX_RANK    8
+#define WORKER_MAX_ARGS    4096 // arguments or outputs of one program on one device
+#define WORKER_MAX_DEVICES 1024
+
+struct worker;
+
+struct worker_options {
+    const char *plugin_path;  // NULL: worker_find_plugin for `device`
+    const char *device;       // "cpu", "gpu", "tpu", "tpu:0"; NULL: "cpu"
+    const char *worker_path;  // NULL: environment ASSAY_WORKER, beside the running program, PREFIX/lib/assay
+    const char *label;        // the policy's name, for messages; NULL: none
+    int cpu_device_count;     // 0: one
+    int threads;              // 0: all the process may use; else the worker's affinity and XLA's pool
+    double load_timeout_s;    // 0: 20
+    double compile_timeout_s; // 0: 300
+    double run_timeout_s;     // of each upload, execution, timing loop, download; 0: 600
+};
+
+struct worker_device {
+    int id, process_index, local_hardware_id;
+    bool local;             // this process can execute on it
+    const char *kind;       // "cpu", "TPU v6 lite"
+    const char *attributes; // "coords=[0,0,0] core_on_chip=0", as the plugin gives them; may be empty
+};
+
+// Owned by the worker; valid until worker_stop, also after a failure.
+struct worker_info {
+    const char *plugin_path;
+    char plugin_sha256[65];
+    int api_major, api_minor; // of the plugin
+    const char *extensions;   // "5 FFI, 4 Layouts"; may be empty
+    const char *platform_name, *platform_version;
+    const char *attributes; // of the plugin: "xla_version=2 stablehlo_current_version=[1,13,0]"; may be empty
+    size_t n_devices;
+    const struct worker_device *devices;
+    size_t device; // index in devices of the one used
+    uint64_t client_create_ns;
+    int pid; // of the worker
+};
+
+// Starts the program, loads the plugin, creates the client, selects the device. ERR_DEVICE: no plugin (says where it
+// was looked for), not a plugin, another major version, no such device (lists those that exist), a worker of another
+// version of the program, or it died (with the last of its stderr).
+int worker_start(struct worker **out, const struct worker_options *options, struct error *err);
+// Asks it to leave, then kills it; frees everything. NULL is fine.
+void worker_stop(struct worker *w);
+const struct worker_info *worker_info(const struct worker *w);
+
+struct worker_shape {
+    enum dtype dtype;
+    int rank;
+    int64_t dims[WORKER_MAX_RANK];
+};
+
+// A compile option of XLA ("xla_dump_to"); the worker sends the value with the type it looks like: true and false are
+// booleans, numbers are numbers, the rest is text.
+struct worker_override {
+    const char *name, *value;
+};
+
+// Borrowed for the call.
+struct worker_program {
+    const char *text; // may hold zero bytes
+    size_t length;
+    const char *format;               // "mlir" (text or bytecode) or "hlo"
+    const char *name;                 // for messages
+    int num_replicas, num_partitions; // 0: one
+    bool allow_excess_precision;      // false for every numerical result: what is asked for is what runs
+    bool want_optimized;              // hand the optimised program over
+    bool shardy;                      // partition by Shardy
+    size_t n_overrides;
+    const struct worker_override *overrides;
+    size_t n_args; // of the entry; PJRT cannot tell them, so the caller does, and execution checks
+    const struct worker_shape *args;
+};
+
+// Bytes, as the compiler counts them; -1: not offered.
+struct worker_memory_plan {
+    int64_t code, arguments, outputs, aliases, temporaries, peak, total;
+    int64_t host_code, host_arguments, host_outputs, host_aliases, host_temporaries;
+};
+
+struct worker_executable {
+    int id;
+    uint64_t compile_ns;
+    struct worker_memory_plan memory;
+    char *fingerprint; // NULL: not offered
+    char *optimized;   // NULL unless asked for; may hold zero bytes; a zero byte follows
+    size_t optimized_length;
+    char *optimized_format;       // "hlo_with_config"
+    size_t n_devices;             // num_replicas * num_partitions
+    size_t n_outputs;             // on one device
+    struct worker_shape *outputs; // dims are one device's part
+};
+
+// ERR_DEVICE: refused by the compiler (its message), or the worker died of it. Release `out` with
+// worker_executable_release; the program stays in the worker until worker_unload or worker_stop.
+int worker_compile(struct worker *w, const struct worker_program *program, struct worker_executable *out,
+                   struct error *err);
+void worker_executable_release(struct worker_executable *e);
+int worker_unload(struct worker *w, int executable, struct error *err);
+
+// A tensor in a file descriptor: a memfd or a checkpoint's file, of which [offset, offset+bytes) is mapped read-only.
+struct worker_tensor {
+    int fd;
+    size_t offset, bytes; // dense row-major; sub-byte types hold one element in each byte, as PJRT takes them
+    struct worker_shape shape;
+    const char *name; // for messages: "model.safetensors: encoder.layer.0.attention.self.query.weight"
+    int position;     // place in the device assignment: 0 is the device used, then the other local ones in order
+};
+
+struct worker_upload_result {
+    uint64_t ns;
+    uint64_t device_bytes; // 0: not offered
+    bool zero_copy;        // the buffer is the mapping itself: only for data aligned to 64 bytes
+};
+
+// `id` names the buffer until worker_free. A file cut short while it is mapped is a failure of the worker that names
+// it.
+int worker_upload(struct worker *w, const struct worker_tensor *tensor, int *id, struct worker_upload_result *result,
+                  struct error *err);
+// The same from memory, through a sealed memfd; tensor's fd, offset and bytes are ignored.
+int worker_upload_bytes(struct worker *w, const void *bytes, size_t n, const struct worker_tensor *tensor, int *id,
+                        struct worker_upload_result *result, struct error *err);
+
+// args: n_devices * n_args buffer ids, device by device, checked against the signature; outputs: room for n_devices *
+// n_outputs ids, to be freed. *ns is the time from the call to the completion on every device; may be NULL.
+int worker_execute(struct worker *w, int executable, const int *args, size_t n_args, int *outputs, size_t n_outputs,
+                   uint64_t *ns, struct error *err);
+// Runs it `runs` times in the worker (execute, await, destroy the outputs); ns_each has room for `runs`.
+int worker_time(struct worker *w, int executable, const int *args, size_t n_args, size_t runs, double *ns_each,
+                struct error *err);
+
+// Copies the whole buffer, dense row-major; `bytes` must be its size.
+int worker_download(struct worker *w, int buffer, void *dst, size_t bytes, struct error *err);
+int worker_free(struct worker *w, int buffer, struct error *err);
+
+struct worker_memory {
+    uint64_t rss_bytes, peak_rss_bytes;
+    bool peak_resettable;  // worker_reset_peak works here
+    bool has_device_stats; // the rest, -1 where not offered
+    int64_t bytes_in_use, peak_bytes_in_use, bytes_limit, bytes_reserved, largest_free_block_bytes;
+    int64_t num_allocs;
+};
+int worker_memory(struct worker *w, struct worker_memory *out, struct error *err);
+// Peak RSS counts from now on. ERR_DEVICE where the kernel does not allow it.
+int worker_reset_peak(struct worker *w, struct error *err);
+
+// The spans the worker recorded since the last call (compile, upload, execute...), on the caller's clock. *spans is
+// malloc'd (NULL when there are none); names are literals. *dropped counts what the ring could not hold.
+struct worker_span {
+    char name[48];
+    uint64_t start_ns, end_ns; // CLOCK_MONOTONIC
+    uint32_t tid;
+};
+int worker_spans(struct worker *w, struct worker_span **spans, size_t *n, uint64_t *dropped, struct error *err);
+
+enum worker_failure_kind { WORKER_EXIT, WORKER_SIGNAL, WORKER_TIMEOUT, WORKER_PROTOCOL };
+struct worker_failure {
+    enum worker_failure_kind kind;
+    int value;       // exit code, signal, or 0
+    double seconds;  // WORKER_TIMEOUT: the limit that passed
+    char doing[160]; // "compile bf16"
+    char label[64];
+    char stderr_tail[2048]; // raw: escape it where it is shown
+};
+// NULL while the worker lives.
+const struct worker_failure *worker_failure(const struct worker *w);
+const char *worker_failure_kind_name(enum worker_failure_kind kind); // "exit", "signal", "timeout", "protocol"
+// One line: "worker (bf16) died of signal 6 (SIGABRT) while compiling main: LAST LINE OF STDERR", escaped.
+void worker_failure_describe(const struct worker_failure *f, struct str *out);
+
+// Finds the plugin of a device ("cpu", "gpu", "tpu", "tpu:0"). Looked for in: ASSAY_PLUGIN_PATH (a file, or directories
+// separated by ':'), beside the program, ../lib/assay, ../third_party/..., PREFIX/lib/assay. ERR_DEVICE lists where.
+int worker_find_plugin(const char *device, struct str *path, struct error *err);
+
+#endif
