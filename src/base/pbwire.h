@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Protocol buffer wire format, the writing half: tags, varints, fixed and length-delimited fields, appended to a `str`.
+// Encoding: https://protobuf.dev/programming-guides/encoding/
+#ifndef BASE_PBWIRE_H
+#define BASE_PBWIRE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+enum pb_wire { PB_VARINT = 0, PB_FIXED64 = 1, PB_BYTES = 2, PB_FIXED32 = 5 };
+
+void pb_put_varint(struct str *s, uint64_t v);
+void pb_put_tag(struct str *s, uint32_t field, enum pb_wire wire);
+// One field each. Zero values are written too: a oneof or an explicit default needs them; leaving a field out is the
+// caller's choice.
+void pb_put_uint(struct str *s, uint32_t field, uint64_t v);
+void pb_put_int(struct str *s, uint32_t field, int64_t v); // int32, int64 and enums; negative ones take ten bytes
+void pb_put_bool(struct str *s, uint32_t field, bool v);
+void pb_put_double(struct str *s, uint32_t field, double v);
+void pb_put_float(struct str *s, uint32_t field, float v);
+void pb_put_bytes(struct str *s, uint32_t field, const void *bytes, size_t n);
+void pb_put_string(struct str *s, uint32_t field, const char *text);
+
+// A submessage written in place: its fields are appended between begin and end; end puts the length in.
+//     size_t at = pb_begin(s, 3);
+//     pb_put_int(s, 4, 1);
+//     pb_end(s, at);
+size_t pb_begin(struct str *s, uint32_t field);
+void pb_end(struct str *s, size_t at);
+
+#endif
