@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ctrl-C and SIGTERM as a flag that long work polls.
+#ifndef BASE_INTERRUPT_H
+#define BASE_INTERRUPT_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+
+// From now on SIGINT and SIGTERM set a flag instead of ending the process; a second signal ends it at once, so a person
+// can always get out. System calls are restarted, but poll(2) and nanosleep(2) return EINTR as ever: that is where work
+// that waits notices. Only a program calls this, once, before it starts threads; the library only polls.
+void interrupt_install(void);
+bool interrupt_pending(void);
+// The signal that came ("SIGINT", "SIGTERM"), or NULL.
+const char *interrupt_signal(void);
+// 0, or ERR_INTERRUPTED when a signal came. `doing` is what is being given up ("measuring bf16").
+int interrupt_check(const char *doing, struct error *err);
+
+#endif
