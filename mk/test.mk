@@ -1,10 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
 # make test       set-up, build, unit tests and command tests
 # make test-unit  unit tests alone
+# make test-cli   command tests alone
 # make asan       all tests under AddressSanitizer and UndefinedBehaviorSanitizer
-# make fuzz       every fuzz target, FUZZ_SECONDS each (60)
-.PHONY: test test-unit test-cli asan fuzz fuzz-long
+# make valgrind   the unit tests that load no plugin, under valgrind
+# make fuzz       every fuzz target, FUZZ_SECONDS each (60), two at a time
+# make fuzz-long  the same for 15 minutes each
+.PHONY: test test-setup test-unit test-cli asan valgrind fuzz fuzz-long fuzz-targets fuzz-run
 
+TEST_ENV = TOP=$(CURDIR) BUILD=$(abspath $(BUILD))
 UNIT_SRCS := $(sort $(wildcard tests/unit/*.c))
 $(BUILD)/test-unit: $(call obj,$(UNIT_SRCS)) $(BUILD)/internal.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+# Both kinds run, even when the first one fails.
+test: test-setup
+	@$(MAKE) --no-print-directory all $(BUILD)/test-unit
+	@status=0; for kind in test-unit test-cli; do \
+	    $(MAKE) --no-print-directory --silent $$kind || status=1; done; exit $$status
+test-setup:
+	@scripts/setup test
+test-unit: all $(BUILD)/test-unit
+	@$(TEST_ENV) $(BUILD)/test-unit
+test-cli: all $(BUILD)/test-unit
+	@$(TEST_ENV) tests/cli/run $(BUILD)/assay
+
+# The plugin is not instrumented, so what it allocates for good is left out of the leak report. The worker that loads it
+# maps as much as it likes: a limit on address space would hit the shadow memory.
+ASAN_ENV = ASAN_OPTIONS=abort_on_error=0:detect_stack_use_after_return=1:handle_abort=0:strict_string_checks=1 \
+    UBSAN_OPTIONS=print_stacktrace=1 LSAN_OPTIONS=suppressions=$(CURDIR)/tests/lsan.supp:print_suppressions=0
+asan:
+	@$(ASAN_ENV) $(MAKE) --no-print-directory BUILD=build-asan CFLAGS='-O1 -g' TEST_TIMEOUT=600 \
+	    SAN='-fsanitize=address,undefined -fno-sanitize-recover=all' test
+
+valgrind: all $(BUILD)/test-unit
+	@$(TEST_ENV) TEST_EXCLUDE=plugin TEST_TIMEOUT=900 valgrind --quiet --error-exitcode=9 --leak-check=full \
+	    --errors-for-leak-kinds=definite --show-leak-kinds=definite $(BUILD)/test-unit
+
+FUZZ_SRCS := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_NAMES := $(patsubst tests/fuzz/%.c,%,$(FUZZ_SRCS))
+FUZZ_FLAGS := address,undefined -fno-sanitize-recover=all
+fuzz: | $(SETUP_STAMP)
+	@$(MAKE) --no-print-directory BUILD=build-fuzz CC=$(FUZZ_CC) CFLAGS='-O1 -g' \
+	    SAN='-fsanitize=fuzzer-no-link,$(FUZZ_FLAGS)' fuzz-targets
+	@tests/fuzz/run build-fuzz $(FUZZ_SECONDS) $(FUZZ_NAMES)
+fuzz-long:
+	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=900
+fuzz-targets: $(FUZZ_NAMES:%=$(BUILD)/%)
+$(BUILD)/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/internal.a
+	$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer,$(FUZZ_FLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)

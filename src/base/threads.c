@@ -73,8 +73,9 @@ int threads_new(struct threads **out, size_t count, struct error *err)
     t->count = count;
     for (; t->workers + 1 < count; t->workers++) {
         if (pthread_create(&t->thread[t->workers], NULL, run, t) != 0) {
+            size_t started = t->workers + 1; // the caller's own thread is the first
             threads_free(t);
-            return error_set(err, ERR_MEMORY, NULL, "thread %zu of %zu could not be started", t->workers + 2, count);
+            return error_set(err, ERR_MEMORY, NULL, "thread %zu of %zu could not be started", started + 1, count);
         }
     }
     *out = t;
