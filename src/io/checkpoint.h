@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tensors of a model as they lie in its files, mapped, not copied.
+#ifndef IO_CHECKPOINT_H
+#define IO_CHECKPOINT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "num/dtype.h"
+
+#define CHECKPOINT_MAX_RANK 8
+
+struct tensor_view {
+    const char *name; // as in the file: any characters but NUL; escape it where it is shown
+    enum dtype dtype;
+    int rank;
+    int64_t dims[CHECKPOINT_MAX_RANK]; // row-major
+    size_t elements;
+    const uint8_t *data; // into the map of files[file]: read it under FILE_GUARD. Any alignment.
+    size_t bytes;
+    size_t file;
+    size_t offset; // of data in the file
+};
+
+struct checkpoint_metadata {
+    const char *key, *value;
+};
+
+// Everything but the maps lives in `arena`. `tensors` is in the order of files, then of offsets.
+struct checkpoint {
+    struct arena arena;
+    struct file_map *files;
+    size_t file_count;
+    struct tensor_view *tensors;
+    size_t count;
+    struct checkpoint_metadata *metadata; // of all files, in the order they come
+    size_t metadata_count;
+    size_t elements; // of all tensors
+    size_t bytes;    // of all tensors' data
+    const struct tensor_view **by_name;
+    bool borrowed; // the bytes are not ours (checkpoint_open_memory)
+};
+
+// A .safetensors file, a .safetensors.index.json, or a directory that holds one (model.safetensors, then
+// model.safetensors.index.json, then the same with diffusion_pytorch_model). The whole header is checked; tensor data
+// is not touched. On error nothing is left open. ERR_INPUT names file and tensor.
+int checkpoint_open(struct checkpoint *c, const char *path, struct error *err);
+// One safetensors file that lies in memory and stays there; `name` stands for its path.
+int checkpoint_open_memory(struct checkpoint *c, const void *bytes, size_t size, const char *name, struct error *err);
+void checkpoint_close(struct checkpoint *c);
+
+// NULL when there is none.
+const struct tensor_view *checkpoint_find(const struct checkpoint *c, const char *name);
+// The same, as ERR_INPUT naming the tensor, the checkpoint and a tensor with a similar name if there is one.
+int checkpoint_require(const struct checkpoint *c, const char *name, const struct tensor_view **out, struct error *err);
+// Copies the tensor's bytes under a guard; `dst` has room for t->bytes.
+int checkpoint_read(const struct checkpoint *c, const struct tensor_view *t, void *dst, struct error *err);
+// The same converted to another element type (num/convert.h); `dst` has room for t->elements of it.
+int checkpoint_read_as(const struct checkpoint *c, const struct tensor_view *t, enum dtype type, void *dst,
+                       struct error *err);
+// Gives the pages of a tensor that was copied back to the page cache.
+void checkpoint_forget(const struct checkpoint *c, const struct tensor_view *t);
+
+// SHA-256 of one file; and of the whole: the file's own when there is one, else of the lines "HEX  NAME\n" (NAME
+// without directories) in file order, that is of sha256sum's output.
+int checkpoint_file_sha256(const struct checkpoint *c, size_t file, char hex[65], struct error *err);
+int checkpoint_sha256(const struct checkpoint *c, char hex[65], struct error *err);
+
+#endif
