@@ -7,9 +7,10 @@
 
 #include "base/error.h"
 
-// From now on SIGINT and SIGTERM set a flag instead of ending the process; a second signal ends it at once, so a person
-// can always get out. System calls are restarted, but poll(2) and nanosleep(2) return EINTR as ever: that is where work
-// that waits notices. Only a program calls this, once, before it starts threads; the library only polls.
+// From now on SIGINT and SIGTERM set a flag instead of ending the process; a second one of the same kind ends it at
+// once, so a person can always get out. System calls are restarted, but poll(2) and nanosleep(2) return EINTR as ever:
+// work that waits waits there, with a time limit (a signal may come just before the call). Only a program calls this,
+// once, before it starts threads; the library only polls.
 void interrupt_install(void);
 bool interrupt_pending(void);
 // The signal that came ("SIGINT", "SIGTERM"), or NULL.
