@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is published about accelerators: every value with its source and date, and the other values seen for it.
+// The table itself is chips_data.c; to add a chip, add a row there.
+#ifndef CHIPS_CHIPS_H
+#define CHIPS_CHIPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/error.h"
+#include "base/quantity.h"
+#include "base/str.h"
+
+// Element types that products have a rate for.
+enum chip_type { CHIP_F64, CHIP_F32, CHIP_F16, CHIP_BF16, CHIP_FP8, CHIP_INT8, CHIP_FP4, CHIP_INT4, CHIP_TYPES };
+
+// One value as one source prints it.
+struct chip_reading {
+    double value;        // in the unit of the chip_value it belongs to; NAN: the source says there is none
+    const char *printed; // as the source has it: "16 GB", "1600 Gbps"
+    const char *source;  // link
+    const char *date;    // of the page or snapshot read, YYYY-MM-DD
+};
+
+// The value we use, and what else was seen.
+struct chip_value {
+    double value; // NAN where none is known
+    const char *unit;
+    enum origin origin;  // S, or D where it follows from printed values by `formula`
+    const char *printed; // as printed, with the source's own unit; NULL when there is no value
+    const char *source;  // link; where there is no value, the document that lists the others
+    const char *date;
+    const char *cite;                  // source and date in one string: what a quantity carries
+    const char *formula;               // for D
+    const char *reason;                // for NAN: why
+    const struct chip_reading *others; // ended by a row without source; NULL: none
+};
+
+// When does an axis of a slice close into a ring? Never implied by the generation alone.
+enum chip_wrap {
+    CHIP_WRAP_NONE,    // no torus (a GPU), or not documented
+    CHIP_WRAP_FULL_16, // an axis of length 16 only (v5e, v6e)
+    CHIP_WRAP_CUBES,   // every axis, in slices whose axes are all multiples of 4
+};
+
+struct chip {
+    const char *name;
+    const char *const *aliases; // ended by NULL; case does not matter
+    const char *vendor;
+    const char *device_kind; // as PJRT reports it; NULL where that is not known
+    bool is_tpu;
+    int devices_per_chip; // as JAX and PJRT count
+    int cores_per_chip;   // TensorCores, SMs, compute units; 0: not known
+    const char *core_name;
+    const char *counting;            // what the numbers of a slice's name count
+    const char *mxu;                 // matrix units per core; NULL: none or not known
+    const char *host;                // the machine it is sold in; NULL: not known
+    unsigned pci_vendor, pci_device; // 0: not known
+
+    struct chip_value rate[CHIP_TYPES]; // FLOP/s, int: OP/s; per chip, dense, a multiply-add is two
+    struct chip_value memory;           // B, nominal, per chip
+    struct chip_value memory_usable;    // B, what the compiler will fill, per device
+    struct chip_value bandwidth;        // B/s of the memory, per chip
+    struct chip_value vmem;             // B of vector memory, per core
+    struct chip_value interconnect;     // B/s, all links and both directions, per chip
+    struct chip_value link;             // B/s, one direction of one link
+    struct chip_value power;            // W, per chip
+    int ports;                          // links per chip; 0: not a torus, or not known
+    int torus_dims;                     // 2, 3; 0: not a torus
+    enum chip_wrap wrap;
+    int pod_chips;             // largest slice; 0: not known
+    const char *const *slices; // topologies in use, "2x4"; ended by NULL; NULL: none
+};
+
+enum chip_scope { CHIP_PER_CHIP, CHIP_PER_DEVICE };
+
+size_t chip_count(void);
+const struct chip *chip_at(size_t i); // in the order of the table; `local` is the last
+
+// By name, alias or device kind, in any case; a TARGET ("v6e:2x4") picks its chip. ERR_USAGE lists what there is and
+// the nearest name. `local` gives the row without values; see local.h for one with values.
+int chip_find(const char *name, const struct chip **out, struct error *err);
+// The same without a message: NULL when there is none. For strings that come from a plugin.
+const struct chip *chip_by_device_kind(const char *device_kind);
+const struct chip *chip_by_pci(unsigned vendor, unsigned device);
+// Appends "v2, v3, ..., local".
+void chip_list_names(struct str *out);
+// One name per line: what a shell completes.
+void chip_words(struct str *out);
+
+// "bf16", "int8", and the names of element types that run at that rate ("s8", "u8", "f8e4m3fn", ...).
+// CHIP_TYPES when products of that type have no row of their own.
+enum chip_type chip_type_from_name(const char *name);
+const char *chip_type_name(enum chip_type type);
+
+// Numbers with their origin. NAN with the reason as source where none is published. What is known per chip is divided
+// for CHIP_PER_DEVICE, and the other way round, as [D].
+struct quantity chip_rate(const struct chip *chip, enum chip_type type, enum chip_scope scope);
+struct quantity chip_bandwidth(const struct chip *chip, enum chip_scope scope);
+struct quantity chip_memory(const struct chip *chip, enum chip_scope scope);
+struct quantity chip_memory_usable(const struct chip *chip, enum chip_scope scope);
+// FLOP/B above which products of `type` are bound by arithmetic: rate / bandwidth.
+struct quantity chip_ridge(const struct chip *chip, enum chip_type type);
+struct quantity chip_link(const struct chip *chip);         // one direction of one link
+struct quantity chip_interconnect(const struct chip *chip); // all links, both directions
+struct quantity chip_value_quantity(const struct chip_value *v);
+
+// A chip and how many: "v6e:2x4", "h100:8", "tpu7x" (one chip). On TPUs the extents are the torus.
+struct chip_target {
+    const struct chip *chip;
+    int dims; // 0 when only a chip was named: then chips is 1
+    int shape[3];
+    int chips;
+    int devices; // chips * devices_per_chip
+};
+int chip_target_parse(const char *text, struct chip_target *out, struct error *err);
+// Whether this axis of the slice closes into a ring.
+bool chip_target_wraps(const struct chip_target *target, int axis);
+
+#endif

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one list of commands, in the order in which help shows them.
+#ifndef CLI_COMMANDS_H
+#define CLI_COMMANDS_H
+
+#include "cli/command.h"
+
+#define COMMANDS(X)                                                                                                    \
+    X(completion)                                                                                                      \
+    X(help)
+
+#define DECLARE(name) extern const struct command command_##name;
+COMMANDS(DECLARE)
+#undef DECLARE
+
+extern const struct command *const commands[]; // ended by NULL
+
+#endif

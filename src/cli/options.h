@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options that several commands take, as rows for their tables, so that they mean and say the same everywhere.
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include "cli/command.h"
+
+// clang-format off
+#define OPTION_RUN_DIR                                                                                                 \
+    {.name = "run-dir", .kind = OPTION_STRING, .argument = "DIR",                                                      \
+     .help = "where the record is written; must not exist; runs/COMMAND-YYYYMMDD-HHMMSS-PID when not given"}
+#define OPTION_SEED                                                                                                    \
+    {.name = "seed", .kind = OPTION_INT, .argument = "N", .preset = "0", .min = 0, .max = 0x1p53,                      \
+     .help = "start of every random stream"}
+#define OPTION_THREADS                                                                                                 \
+    {.name = "threads", .kind = OPTION_INT, .argument = "N", .min = 1, .max = 4096,                                    \
+     .help = "threads to compute with; as many as the process may run on when not given"}
+#define OPTION_SAMPLES(n)                                                                                              \
+    {.name = "samples", .kind = OPTION_INT, .argument = "N", .preset = n, .min = 1, .max = 1e6,                        \
+     .help = "timed runs after the warm-up; every one is kept"}
+#define OPTION_WARMUP                                                                                                  \
+    {.name = "warmup", .kind = OPTION_INT, .argument = "N", .min = 0, .max = 1e6,                                      \
+     .help = "runs before the timed ones; until times no longer fall when not given"}
+#define OPTION_TIMEOUT                                                                                                 \
+    {.name = "timeout", .kind = OPTION_DOUBLE, .argument = "S", .min = 1e-3, .max = 1e6,                               \
+     .help = "seconds that one step on the device may take; 20 to load and 300 to compile when not given"}
+#define OPTION_KERNELS                                                                                                 \
+    {.name = "kernels", .kind = OPTION_STRING, .preset = "on", .choices = "on off",                                    \
+     .help = "whether our own CPU kernels may take over parts of the program"}
+#define OPTION_REQUIRE                                                                                                 \
+    {.name = "require", .kind = OPTION_STRING, .argument = "EXPR",                                                     \
+     .help = "what must hold, for example 'rel_l2<=0.01 and p50_ms<=20'; written down before anything is measured; "   \
+             "exit 1 when it does not hold"}
+#define OPTION_FORMAT(list)                                                                                            \
+    {.name = "format", .kind = OPTION_STRING, .preset = "text", .choices = list, .help = "form of the output"}
+#define OPTION_PLUGIN                                                                                                  \
+    {.name = "plugin", .kind = OPTION_STRING, .argument = "PATH", .complete = COMPLETE_FILE,                           \
+     .help = "the PJRT plugin itself; found through ASSAY_PLUGIN_PATH and beside the program when not given"}
+#define OPTION_DEVICE                                                                                                  \
+    {.name = "device", .kind = OPTION_STRING, .argument = "DEVICE", .preset = "cpu",                                   \
+     .help = "where it runs: cpu, gpu, tpu, or one of several as in tpu:0"}
+// clang-format on
+
+#endif
