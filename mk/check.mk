@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # make check      layers, format, rules over the tree, static analysis (needs `scripts/setup check`)
 # make format     formats every C file
-.PHONY: check check-tools check-layers check-format check-tree check-cppcheck check-tidy format
 
 C_FILES = $(shell git ls-files --cached --others --exclude-standard '*.c' '*.h' 2>/dev/null)
 
+CHECKS := check-layers check-format check-tree check-cppcheck check-tidy
+.PHONY: check check-tools $(CHECKS) format
 check: check-tools
-	@$(MAKE) --no-print-directory --keep-going check-layers check-format check-tree check-cppcheck check-tidy
-	@echo "check: all passed"
+	@passed=0; failed=0; for c in $(CHECKS); do \
+	    if $(MAKE) --no-print-directory --keep-going $$c; then passed=$$((passed + 1)); \
+	    else failed=$$((failed + 1)); echo "FAIL $$c"; fi; done; \
+	echo "$$passed passed, $$failed failed"; [ $$failed = 0 ]
 check-tools:
 	@scripts/setup check
 check-layers:
