@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+# make demo       fetches a real embedding model and qualifies it on this machine's CPU
+# make install    programs, library, header, the CPU plugin, manual pages and completions under PREFIX (and DESTDIR)
+# make clean      removes what the build made; what the set-up fetched stays
+# make distclean  removes that, too
+.PHONY: demo install clean distclean
+
+demo: | $(SETUP_STAMP)
+	@scripts/demo $(BUILD)
+
+INSTALL = install
+install: all
+	$(INSTALL) -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/lib/assay" "$(DESTDIR)$(PREFIX)/include/assay" \
+	    "$(DESTDIR)$(PREFIX)/share/doc/assay"
+	$(INSTALL) -m 755 $(BUILD)/assay $(BUILD)/assay-worker "$(DESTDIR)$(PREFIX)/bin"
+	$(INSTALL) -m 644 $(BUILD)/libassay.a "$(DESTDIR)$(PREFIX)/lib"
+	for header in $(wildcard include/assay/*.h); do \
+	    $(INSTALL) -m 644 $$header "$(DESTDIR)$(PREFIX)/include/assay" || exit; done
+	$(INSTALL) -m 644 third_party/pjrt-cpu/*.so "$(DESTDIR)$(PREFIX)/lib/assay"
+	$(INSTALL) -m 644 LICENSE "$(DESTDIR)$(PREFIX)/share/doc/assay"
+	$(INSTALL) -d "$(DESTDIR)$(PREFIX)/share/doc/assay/pjrt-cpu"
+	$(INSTALL) -m 644 third_party/pjrt-cpu/LICENSE third_party/pjrt-cpu/THIRD_PARTY_NOTICES \
+	    "$(DESTDIR)$(PREFIX)/share/doc/assay/pjrt-cpu"
+	scripts/install-manual $(BUILD)/assay "$(DESTDIR)$(PREFIX)/share"
+
+clean:
+	rm -rf $(BUILD) build-asan build-fuzz
+distclean: clean
+	rm -rf build-oracle
+	find third_party/ -mindepth 1 -maxdepth 1 -exec rm -rf {} +
