@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/bind.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "num/convert.h"
+
+static const struct shape *shape_at(const struct module *m, int parameter)
+{
+    return &m->instructions[m->parameters[parameter].instruction].shape;
+}
+
+// Shape of the original values: what codes unpack to, or what scales were made from (rows known, columns not).
+static int64_t columns_of(const struct binding *b, const struct shape *s)
+{
+    if (s->rank < 2)
+        return b->part == BIND_SCALES ? -1 : 1;
+    if (b->part == BIND_SCALES)
+        return s->dims[1] * b->group;
+    return b->packed ? s->dims[1] * 2 : s->dims[1];
+}
+
+static int check_one(const struct module *m, const struct checkpoint *c, int i, struct error *err)
+{
+    const struct binding *b = &m->parameters[i].binding;
+    const struct shape *s = shape_at(m, i);
+    int64_t rows = 0, columns = columns_of(b, s);
+    int rank = b->part == BIND_SCALES ? 2 : s->rank;
+    for (int k = 0; k < b->n_sources; k++) {
+        const struct tensor_view *v;
+        int rc = checkpoint_require(c, b->sources[k], &v, err);
+        if (rc)
+            return rc;
+        if (!convert_possible(DT_F32, v->dtype))
+            return error_set(err, ERR_INPUT, v->name, "is stored as %s, which cannot be read as numbers",
+                             dtype_name(v->dtype));
+        bool fits = v->rank == rank && (rank < 2 || columns < 0 || v->dims[1] == columns);
+        for (int d = 2; d < rank && fits; d++)
+            fits = v->dims[d] == s->dims[d];
+        if (!fits)
+            return error_set(err, ERR_INPUT, v->name,
+                             "has rank %d and %" PRId64 " columns; the configuration asks for rank %d and %" PRId64,
+                             v->rank, v->rank > 1 ? v->dims[1] : 1, rank, columns);
+        rows += v->rank ? v->dims[0] : 1;
+    }
+    int64_t want = s->rank ? s->dims[0] : 1;
+    if (rows != want)
+        return error_set(err, ERR_INPUT, b->sources[0], "has %" PRId64 " rows%s; the configuration asks for %" PRId64,
+                         rows, b->n_sources > 1 ? " together with the tensors stacked on it" : "", want);
+    return 0;
+}
+
+int bind_check(const struct module *m, const struct checkpoint *c, struct error *err)
+{
+    for (int i = 0; i < m->n_parameters; i++) {
+        int rc = m->parameters[i].role == ROLE_WEIGHT ? check_one(m, c, i, err) : 0;
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+const struct tensor_view *bind_view(const struct module *m, const struct checkpoint *c, int i)
+{
+    const struct binding *b = &m->parameters[i].binding;
+    if (b->n_sources != 1 || b->part != BIND_VALUES)
+        return NULL;
+    const struct tensor_view *v = checkpoint_find(c, b->sources[0]);
+    return v && v->dtype == b->store ? v : NULL;
+}
+
+// The sources one behind the other, as `type`.
+static int read_sources(const struct checkpoint *c, const struct binding *b, enum dtype type, void *dst,
+                        struct error *err)
+{
+    uint8_t *at = dst;
+    for (int k = 0; k < b->n_sources; k++) {
+        const struct tensor_view *v;
+        int rc = checkpoint_require(c, b->sources[k], &v, err);
+        if (!rc)
+            rc = checkpoint_read_as(c, v, type, at, err);
+        if (rc)
+            return rc;
+        checkpoint_forget(c, v);
+        at += v->elements * (size_t)dtype_bits(type) / 8;
+    }
+    return 0;
+}
+
+static int make_codes(const struct binding *b, const struct shape *s, const float *values, const int64_t *dims,
+                      void *dst, struct quant_stats *stats, struct error *err)
+{
+    struct quant_spec spec = {
+        .type = b->code,
+        .granularity = b->grain == GRAIN_GROUP     ? QUANT_PER_GROUP
+                       : b->grain == GRAIN_CHANNEL ? QUANT_PER_CHANNEL
+                                                   : QUANT_PER_TENSOR,
+        .channel_axis = 0,
+        .group_axis = 1,
+        .group = b->group,
+    };
+    struct quant_layout layout;
+    int rc = quant_layout(&spec, dims, 2, b->sources[0], &layout, err);
+    if (rc)
+        return rc;
+    if (b->part == BIND_SCALES)
+        return quantize_scales(&spec, dims, 2, values, dst, b->sources[0], err);
+    float *scales = malloc(layout.scale_bytes ? layout.scale_bytes : 1);
+    int8_t *codes = b->packed ? malloc(layout.elements ? layout.elements : 1) : dst;
+    struct quant_stats ignored;
+    if (!scales || !codes)
+        rc = error_set(err, ERR_MEMORY, b->sources[0], "no memory to quantise %zu values", layout.elements);
+    if (!rc)
+        rc = quantize(&spec, dims, 2, values, codes, scales, stats ? stats : &ignored, b->sources[0], err);
+    if (!rc && b->packed)
+        rc = quant_pack_s4(dims, 2, 1, codes, dst, err);
+    (void)s;
+    if (b->packed)
+        free(codes);
+    free(scales);
+    return rc;
+}
+
+int bind_make(const struct module *m, const struct checkpoint *c, int i, void *dst, struct quant_stats *stats,
+              struct error *err)
+{
+    const struct binding *b = &m->parameters[i].binding;
+    const struct shape *s = shape_at(m, i);
+    if (stats)
+        memset(stats, 0, sizeof *stats);
+    const struct tensor_view *first;
+    int rc = checkpoint_require(c, b->sources[0], &first, err);
+    if (rc)
+        return rc;
+    if (b->part == BIND_VALUES && (b->store == first->dtype || b->store == DT_F32 || b->store == DT_F64))
+        return read_sources(c, b, b->store, dst, err); // nothing is rounded (a wider type holds every value)
+    int64_t dims[2] = {s->rank ? s->dims[0] : 1, columns_of(b, s)};
+    if (dims[1] < 0)
+        dims[1] = first->rank > 1 ? first->dims[1] : 1;
+    size_t n;
+    if (!size_product(dims, 2, &n) || n > SIZE_MAX / sizeof(float))
+        return error_set(err, ERR_INPUT, b->sources[0], "is too large to convert");
+    float *values = malloc(n ? n * sizeof *values : 1);
+    if (!values)
+        return error_set(err, ERR_MEMORY, b->sources[0], "no memory for %zu values", n);
+    rc = read_sources(c, b, DT_F32, values, err);
+    if (!rc && b->part == BIND_VALUES) {
+        struct quant_stats ignored;
+        rc = quantize_float(b->store, dims, 2, 0, values, dst, stats ? stats : &ignored, b->sources[0], err);
+    } else if (!rc) {
+        rc = make_codes(b, s, values, dims, dst, stats, err);
+    }
+    free(values);
+    return rc;
+}

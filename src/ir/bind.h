@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes the bytes of a weight parameter from a checkpoint, as its binding says.
+#ifndef IR_BIND_H
+#define IR_BIND_H
+
+#include "io/checkpoint.h"
+#include "ir/module.h"
+#include "num/quantize.h"
+
+// Checks that every weight's sources exist with the element counts and shapes the module expects (ERR_INPUT names the
+// tensor, what it is and what it should be).
+int bind_check(const struct module *m, const struct checkpoint *c, struct error *err);
+
+// The view of the checkpoint whose bytes are the parameter's bytes as they lie (one source, same type), else NULL.
+const struct tensor_view *bind_view(const struct module *m, const struct checkpoint *c, int parameter);
+
+// Writes the parameter's bytes (shape_bytes of its shape) into dst. `stats`, when not NULL, says what quantising or
+// narrowing did (elements 0 when nothing was changed). Source pages are given back.
+int bind_make(const struct module *m, const struct checkpoint *c, int parameter, void *dst, struct quant_stats *stats,
+              struct error *err);
+
+#endif

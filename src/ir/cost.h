@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a module costs, counted by the rules of XLA's HloCostAnalysis where they are right, per instruction and per
+// group.
+#ifndef IR_COST_H
+#define IR_COST_H
+
+#include "ir/module.h"
+
+struct cost {
+    double product_flop[DT_COUNT]; // 2 per multiply-add of products, by the type of the operands
+    double element_flop;           // one per output element of other arithmetic, and of reductions
+    double transcendentals;        // exp, erf, sqrt...: counted apart
+    double bytes_unfused;          // operands and results of every instruction
+    double bytes;                  // with each scope fused: what enters and leaves it, once
+    double weight_bytes;           // of `bytes`: parameters that are weights, with scales
+};
+
+double cost_product_flop(const struct cost *c); // over all types
+void cost_add(struct cost *to, const struct cost *c);
+
+// One instruction by itself (bytes = bytes_unfused). Views (parameter, constant, reshape, bitcast) cost nothing.
+void cost_instruction(const struct module *m, int instruction, struct cost *out);
+
+struct cost_row {
+    const char *group;
+    struct cost cost;
+};
+
+// One row per group in the order of module_groups; *n rows in the arena.
+int cost_groups(const struct module *m, struct arena *a, struct cost_row **rows, int *n, struct cost *total,
+                struct error *err);
+
+#endif

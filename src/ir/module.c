@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir/module.h"
+
+#include <string.h>
+
+void module_init(struct module *m, struct arena *arena, const char *name)
+{
+    memset(m, 0, sizeof *m);
+    m->arena = arena;
+    m->name = name;
+}
+
+static int verify_instruction(const struct module *m, int i, struct error *err)
+{
+    const struct instruction *in = &m->instructions[i];
+    struct shape shapes[64], want;
+    const char *name = (unsigned)in->op < OP_COUNT ? op_info(in->op)->name : "?";
+    if ((unsigned)in->op >= OP_COUNT || in->n_operands < 0 || in->n_operands > 64 || !in->scope || !in->group)
+        return error_set(err, ERR_INTERNAL, name, "instruction %d is malformed", i);
+    for (int k = 0; k < in->n_operands; k++) {
+        if (in->operands[k] < 0 || in->operands[k] >= i)
+            return error_set(err, ERR_INTERNAL, name, "instruction %d uses value %d, which does not come before it", i,
+                             in->operands[k]);
+        shapes[k] = m->instructions[in->operands[k]].shape;
+    }
+    if (op_infer(in, shapes, &want, err))
+        return err ? err->code : ERR_INTERNAL;
+    if (!shape_equal(&want, &in->shape))
+        return error_set(err, ERR_INTERNAL, name, "instruction %d has another shape than its operands give", i);
+    if (in->op == OP_PARAMETER &&
+        (in->parameter < 0 || in->parameter >= m->n_parameters || m->parameters[in->parameter].instruction != i))
+        return error_set(err, ERR_INTERNAL, name, "instruction %d and its parameter do not name each other", i);
+    return shape_check(&in->shape, name, err);
+}
+
+int module_verify(const struct module *m, struct error *err)
+{
+    for (int i = 0; i < m->n_instructions; i++) {
+        if (verify_instruction(m, i, err))
+            return err ? err->code : ERR_INTERNAL;
+    }
+    for (int i = 0; i < m->n_parameters; i++) {
+        const struct parameter *p = &m->parameters[i];
+        if (p->instruction < 0 || p->instruction >= m->n_instructions ||
+            m->instructions[p->instruction].op != OP_PARAMETER)
+            return error_set(err, ERR_INTERNAL, p->name, "parameter %d has no instruction", i);
+        if ((p->role == ROLE_WEIGHT) != (p->binding.n_sources > 0))
+            return error_set(err, ERR_INTERNAL, p->name, "a weight has a binding and an input has none");
+    }
+    if (m->n_results == 0)
+        return error_set(err, ERR_INTERNAL, m->name, "the module returns nothing");
+    for (int i = 0; i < m->n_results; i++) {
+        if (m->results[i] < 0 || m->results[i] >= m->n_instructions)
+            return error_set(err, ERR_INTERNAL, m->name, "result %d does not exist", i);
+    }
+    return 0;
+}
+
+void module_weight_bytes(const struct module *m, int64_t *weights, int64_t *scales)
+{
+    *weights = *scales = 0;
+    for (int i = 0; i < m->n_parameters; i++) {
+        const struct parameter *p = &m->parameters[i];
+        if (p->role == ROLE_WEIGHT)
+            *(p->binding.part == BIND_SCALES ? scales : weights) += shape_bytes(&m->instructions[p->instruction].shape);
+    }
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// The module: a program as typed instructions in static single assignment, shaped like HLO. It is built by models/,
+// rewritten by passes (retype, policy), priced (cost) and printed as StableHLO.
+#ifndef IR_MODULE_H
+#define IR_MODULE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "ir/op.h"
+#include "ir/shape.h"
+
+// What a parameter is. A policy edits weights, never inputs.
+enum param_role { ROLE_INPUT, ROLE_WEIGHT, ROLE_STATE };
+
+// Which share of a quantised weight a parameter holds.
+enum bind_part { BIND_VALUES, BIND_CODES, BIND_SCALES };
+enum granularity { GRAIN_TENSOR, GRAIN_CHANNEL, GRAIN_GROUP };
+
+#define BIND_MAX_SOURCES 4
+
+// How the bytes of a weight are made from the checkpoint: the sources (rank-equal tensors) are concatenated along axis
+// 0, then stored as `part` says. Rank-2 weights are [rows, columns] as the checkpoint stores them; for a product the
+// rows are the output channels and the columns are contracted, for a table the rows are looked up. Both quantise per
+// row or in groups along a row.
+struct binding {
+    int n_sources;                         // 0: not from a checkpoint (an input)
+    const char *sources[BIND_MAX_SOURCES]; // tensor names
+    enum dtype store;                      // type of the stored values, codes or scales
+    enum bind_part part;
+    enum dtype code;        // for CODES and SCALES: the integer type of the codes (s8, s4)
+    enum granularity grain; // one scale per tensor, row, or group along the row
+    int64_t group;          // elements per group for GRAIN_GROUP
+    bool packed;            // two s4 codes in a u8 along the row, low nibble first
+};
+
+struct parameter {
+    int instruction; // its OP_PARAMETER
+    enum param_role role;
+    const char *name; // of the input, or of the (first) checkpoint tensor
+    struct binding binding;
+};
+
+enum compare_direction { CMP_EQ, CMP_NE, CMP_GE, CMP_GT, CMP_LE, CMP_LT };
+enum dot_precision { PRECISION_DEFAULT, PRECISION_HIGH, PRECISION_HIGHEST };
+
+// A constant is a splat of one double, of a symbol (a value that depends on the type it is used in), or a dense array.
+enum constant_kind { CONST_SPLAT, CONST_LOWEST, CONST_INFINITY, CONST_DENSE };
+
+// What an instruction's arithmetic belongs to; the policy gives each domain its type.
+enum domain { DOMAIN_GENERAL, DOMAIN_NORM, DOMAIN_SOFTMAX };
+
+enum instruction_flag {
+    FLAG_STORE = 1,          // this value is an activation handed on: stored in the policy's activation type
+    FLAG_MODEL_ROUNDING = 2, // this convert is a rounding that belongs to the model: retyping leaves it
+};
+
+struct instruction {
+    enum opcode op;
+    struct shape shape; // of the result
+    int n_operands;
+    int *operands;     // indices of earlier instructions
+    const char *scope; // "layer.3/attention.scores": the smallest unit that is priced; never NULL
+    const char *group; // "scores and values": the row of the report; never NULL
+    enum domain domain;
+    unsigned flags;
+
+    // Attributes; which are used is said in op.h per opcode.
+    int64_t a[SHAPE_MAX_RANK], b[SHAPE_MAX_RANK], c[SHAPE_MAX_RANK];
+    int n_a;
+    int64_t axis;
+    enum opcode reducer;
+    enum compare_direction compare;
+    struct {
+        int n_batch, n_contract;
+        int lhs_batch[SHAPE_MAX_RANK], rhs_batch[SHAPE_MAX_RANK];
+        int lhs_contract[SHAPE_MAX_RANK], rhs_contract[SHAPE_MAX_RANK];
+        enum dot_precision precision;
+    } dot;
+    enum constant_kind constant;
+    double splat;
+    const double *dense;
+    int parameter; // index into module.parameters
+};
+
+struct module {
+    struct arena *arena; // everything below lives there
+    const char *name;
+    struct instruction *instructions;
+    int n_instructions;
+    size_t cap_instructions;
+    struct parameter *parameters;
+    int n_parameters;
+    size_t cap_parameters;
+    int *results; // indices of the instructions returned
+    const char **result_names;
+    int n_results;
+    size_t cap_results, cap_result_names;
+};
+
+void module_init(struct module *m, struct arena *arena, const char *name);
+// Checks everything that any pass relies on: operands come earlier, shapes are what inference says, parameters and
+// results exist, attributes are in range. ERR_INTERNAL names the instruction.
+int module_verify(const struct module *m, struct error *err);
+// StableHLO text with scopes as locations. The module must verify (it is verified first).
+int module_print(const struct module *m, struct str *out, struct error *err);
+// The stored bytes of the weights: values and codes in *weights, scales in *scales.
+void module_weight_bytes(const struct module *m, int64_t *weights, int64_t *scales);
+
+#endif

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operation table: one row per opcode. To add an operation add its row, and (when its class is new) its inference,
+// printing and cost in the functions the row names; the numpy test then asks for a case of it.
+#ifndef IR_OP_H
+#define IR_OP_H
+
+#include "base/error.h"
+#include "base/str.h"
+#include "ir/shape.h"
+
+enum opcode {
+    OP_PARAMETER, // parameter
+    OP_CONSTANT,  // constant, splat, dense; shape given
+    OP_IOTA,      // axis; shape given
+    // unary, elementwise
+    OP_ABS,
+    OP_CEIL,
+    OP_COSINE,
+    OP_ERF,
+    OP_EXP,
+    OP_EXPM1,
+    OP_FLOOR,
+    OP_IS_FINITE, // to pred
+    OP_LOG,
+    OP_LOG1P,
+    OP_LOGISTIC,
+    OP_NEGATE,
+    OP_NOT,
+    OP_POPCNT,
+    OP_ROUND_NEAREST_EVEN,
+    OP_RSQRT,
+    OP_SIGN,
+    OP_SINE,
+    OP_SQRT,
+    OP_TANH,
+    // binary, elementwise
+    OP_ADD,
+    OP_AND,
+    OP_DIVIDE,
+    OP_MAXIMUM,
+    OP_MINIMUM,
+    OP_MULTIPLY,
+    OP_OR,
+    OP_POWER,
+    OP_REMAINDER,
+    OP_SHIFT_LEFT,
+    OP_SHIFT_RIGHT_ARITHMETIC,
+    OP_SHIFT_RIGHT_LOGICAL,
+    OP_SUBTRACT,
+    OP_XOR,
+    OP_COMPARE, // compare; to pred
+    OP_SELECT,  // pred, on_true, on_false
+    OP_CLAMP,   // low, x, high of one shape
+    // type and shape
+    OP_CONVERT,              // shape given (its dtype)
+    OP_BITCAST_CONVERT,      // shape given (same width)
+    OP_BROADCAST,            // a = operand dimension -> result dimension; shape given
+    OP_RESHAPE,              // shape given
+    OP_TRANSPOSE,            // a = permutation
+    OP_SLICE,                // a = start, b = limit, c = stride
+    OP_CONCATENATE,          // axis
+    OP_PAD,                  // a = low, b = high, c = interior; operand 1 is the value
+    OP_REVERSE,              // a = dimensions
+    OP_DYNAMIC_SLICE,        // operands x, one scalar start per dimension; a = sizes
+    OP_DYNAMIC_UPDATE_SLICE, // operands x, update, starts
+    OP_GATHER, // rows of operand 0 (along its dimension 0) by an integer tensor: result = index dims + row dims
+    OP_DOT,    // dot
+    OP_REDUCE, // operands x, init; a = dimensions; reducer
+    OP_COUNT
+};
+
+// How HloCostAnalysis counts the operation, and how it is checked and printed.
+enum op_class {
+    OPC_PARAMETER,
+    OPC_CONSTANT,
+    OPC_IOTA,
+    OPC_UNARY,
+    OPC_BINARY,
+    OPC_COMPARE,
+    OPC_SELECT,
+    OPC_CLAMP,
+    OPC_CONVERT,
+    OPC_BITCAST,
+    OPC_BROADCAST,
+    OPC_RESHAPE,
+    OPC_TRANSPOSE,
+    OPC_SLICE,
+    OPC_CONCATENATE,
+    OPC_PAD,
+    OPC_REVERSE,
+    OPC_DYNAMIC_SLICE,
+    OPC_DYNAMIC_UPDATE_SLICE,
+    OPC_GATHER,
+    OPC_DOT,
+    OPC_REDUCE,
+};
+
+enum op_cost {
+    COST_NONE,           // moves or names data
+    COST_ELEMENT,        // one FLOP per output element
+    COST_TRANSCENDENTAL, // counted apart, one per output element
+    COST_DOT,            // 2 * output elements * contracted extent
+    COST_REDUCE,         // (input elements - output elements) of the reducer
+};
+
+// Which element types an elementwise operation takes.
+enum op_types { TYPES_FLOAT = 1, TYPES_INT = 2, TYPES_PRED = 4 };
+
+struct op_info {
+    const char *name; // ours
+    const char *mlir; // with dialect
+    int min_operands, max_operands;
+    enum op_class class;
+    enum op_cost cost;
+    unsigned types; // of operand 0 for OPC_UNARY and OPC_BINARY
+};
+
+const struct op_info *op_info(enum opcode op);
+
+struct instruction;
+// The shape of an instruction's result from its operands' shapes and attributes; where the operands do not determine it
+// the instruction's own shape is checked and returned. ERR_INTERNAL says what does not fit.
+int op_infer(const struct instruction *in, const struct shape *operands, struct shape *out, struct error *err);
+
+#endif

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+// Puts a policy into a module by writing it again: weights become stored values or codes with scales, operands of
+// products are converted or quantised, activations that are handed on are rounded, arithmetic gets its domain's type.
+#include <inttypes.h>
+#include <string.h>
+
+#include "ir/policy.h"
+#include "ir/retype.h"
+
+#define MAX_GROUPS 64
+
+// What the instrumented program counts in one group: values (or -1) to be added up.
+struct tally {
+    int counts[3]; // clipped, not finite, flushed to zero: s32 scalars
+    int scale_min, scale_max;
+};
+
+struct pass {
+    struct builder b;
+    const struct module *from;
+    const struct policy *policy;
+    int *map;            // old value -> new value (weights: -1 until used)
+    int *codes, *scales; // old weight parameter -> its new parameters, -1 until made
+    bool instrument;
+    const char *groups[MAX_GROUPS];
+    int n_groups;
+    struct tally tally[MAX_GROUPS];
+};
+
+static enum dtype compute_type(const struct pass *s, enum domain d)
+{
+    return d == DOMAIN_NORM ? s->policy->norm : s->policy->red;
+}
+
+static void enter(struct pass *s, const struct instruction *in)
+{
+    s->b.scope = in->scope;
+    s->b.group = in->group;
+    s->b.domain = in->domain;
+}
+
+static bool is_matrix_weight(const struct module *m, int value)
+{
+    const struct instruction *in = &m->instructions[value];
+    return in->op == OP_PARAMETER && m->parameters[in->parameter].role == ROLE_WEIGHT && in->shape.rank == 2 &&
+           dtype_is_float(in->shape.dtype);
+}
+
+// ---- instrumentation
+
+static struct tally *tally_here(struct pass *s)
+{
+    for (int i = 0; i < s->n_groups; i++) {
+        if (strcmp(s->groups[i], s->b.group) == 0)
+            return &s->tally[i];
+    }
+    return NULL;
+}
+
+static void count(struct pass *s, int kind, int predicate)
+{
+    struct tally *t = tally_here(s);
+    int dims[SHAPE_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+    int n = build_reduce(&s->b, OP_ADD, build_convert(&s->b, predicate, DT_S32), dims,
+                         builder_shape(&s->b, predicate)->rank);
+    if (t)
+        t->counts[kind] = t->counts[kind] < 0 ? n : build_binary(&s->b, OP_ADD, t->counts[kind], n);
+}
+
+// x became y (a narrower float, or integer codes): what was lost.
+static void count_narrowing(struct pass *s, int x, int y)
+{
+    struct builder *b = &s->b;
+    if (!s->instrument)
+        return;
+    int checked = dtype_is_float(builder_shape(b, y)->dtype) ? y : x;
+    count(s, 1, build_unary(b, OP_NOT, build_unary(b, OP_IS_FINITE, checked)));
+    int zero_x = build_splat(b, *builder_shape(b, x), 0), zero_y = build_splat(b, *builder_shape(b, y), 0);
+    count(s, 2, build_binary(b, OP_AND, build_compare(b, CMP_NE, x, zero_x), build_compare(b, CMP_EQ, y, zero_y)));
+}
+
+static void track_scales(struct pass *s, int scales)
+{
+    struct builder *b = &s->b;
+    struct tally *t = tally_here(s);
+    int dims[SHAPE_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7}, rank = builder_shape(b, scales)->rank;
+    if (!s->instrument || !t)
+        return;
+    int low = build_reduce(b, OP_MINIMUM, scales, dims, rank), high = build_reduce(b, OP_MAXIMUM, scales, dims, rank);
+    t->scale_min = t->scale_min < 0 ? low : build_binary(b, OP_MINIMUM, t->scale_min, low);
+    t->scale_max = t->scale_max < 0 ? high : build_binary(b, OP_MAXIMUM, t->scale_max, high);
+}
+
+static int narrow(struct pass *s, int x, enum dtype to)
+{
+    enum dtype from = builder_shape(&s->b, x)->dtype;
+    int y = build_convert(&s->b, x, to);
+    if (from != to && dtype_is_float(from) && dtype_bits(to) < dtype_bits(from))
+        count_narrowing(s, x, y);
+    return y;
+}
+
+// ---- weights
+
+static int weight_parameter(struct pass *s, const struct parameter *p, struct shape shape, enum bind_part part)
+{
+    struct binding bind = p->binding;
+    bind.part = part;
+    bind.store = shape.dtype;
+    bind.code = s->policy->w;
+    bind.grain = s->policy->w_grain;
+    bind.group = s->policy->w_group;
+    bind.packed = part == BIND_CODES && s->policy->w == DT_S4;
+    return build_parameter(&s->b, ROLE_WEIGHT, p->name, shape, &bind);
+}
+
+static int quantised_weight(struct pass *s, int old, struct error *err)
+{
+    const struct instruction *in = &s->from->instructions[old];
+    const struct parameter *p = &s->from->parameters[in->parameter];
+    const struct policy *y = s->policy;
+    struct shape codes = in->shape, scales = {.dtype = DT_F32, .rank = 1, .dims = {in->shape.dims[0]}};
+    int64_t columns = in->shape.dims[1];
+    if (y->w_grain == GRAIN_GROUP) {
+        if (columns % y->w_group)
+            return error_set(err, ERR_USAGE, p->name,
+                             "its %" PRId64 " columns are not a multiple of the group of %" PRId64, columns,
+                             y->w_group);
+        scales.rank = 2;
+        scales.dims[1] = columns / y->w_group;
+    }
+    codes.dtype = DT_S8;
+    if (y->w == DT_S4) {
+        if (columns % 2)
+            return error_set(err, ERR_USAGE, p->name, "its %" PRId64 " columns cannot be packed two to a byte",
+                             columns);
+        codes.dtype = DT_U8;
+        codes.dims[1] = columns / 2;
+    }
+    s->codes[old] = weight_parameter(s, p, codes, BIND_CODES);
+    s->scales[old] = weight_parameter(s, p, scales, BIND_SCALES);
+    return 0;
+}
+
+// Two codes in every byte of the last dimension, low nibble first, to s8.
+static int unpack(struct pass *s, int packed)
+{
+    struct builder *b = &s->b;
+    int x = build_bitcast_convert(b, packed, DT_S8);
+    struct shape one = *builder_shape(b, x), flat = one;
+    int four = build_splat(b, one, 4), rank = one.rank;
+    one.dims[one.rank++] = 1;
+    int low = build_binary(b, OP_SHIFT_RIGHT_ARITHMETIC, build_binary(b, OP_SHIFT_LEFT, x, four), four);
+    int high = build_binary(b, OP_SHIFT_RIGHT_ARITHMETIC, x, four);
+    int both[2] = {build_reshape(b, low, one.rank, one.dims), build_reshape(b, high, one.rank, one.dims)};
+    flat.dims[rank - 1] *= 2;
+    return build_reshape(b, build_concatenate(b, both, 2, rank), rank, flat.dims);
+}
+
+static int as_s8(struct pass *s, int codes)
+{
+    return builder_shape(&s->b, codes)->dtype == DT_U8 ? unpack(s, codes) : codes;
+}
+
+// codes [..., row] times scales ([...] or [..., row/group]) in f32.
+static int dequantise(struct pass *s, int codes, int scales)
+{
+    struct builder *b = &s->b;
+    int x = build_convert(b, as_s8(s, codes), DT_F32);
+    struct shape full = *builder_shape(b, x);
+    if (s->policy->w_grain != GRAIN_GROUP)
+        return build_binary(b, OP_MULTIPLY, x, build_broadcast_leading(b, scales, x));
+    struct shape split = full;
+    split.dims[split.rank - 1] = full.dims[full.rank - 1] / s->policy->w_group;
+    split.dims[split.rank++] = s->policy->w_group;
+    x = build_reshape(b, x, split.rank, split.dims);
+    x = build_binary(b, OP_MULTIPLY, x, build_broadcast_leading(b, scales, x));
+    return build_reshape(b, x, full.rank, full.dims);
+}
+
+static bool weights_are_codes(const struct pass *s)
+{
+    return !dtype_is_float(s->policy->w);
+}
+
+// Parameters keep their place at the front of the program, in the order of the original.
+static int pass_parameter(struct pass *s, int i, struct error *err)
+{
+    const struct instruction *in = &s->from->instructions[i];
+    const struct parameter *p = &s->from->parameters[in->parameter];
+    enter(s, in);
+    if (p->role != ROLE_WEIGHT || !dtype_is_float(in->shape.dtype)) {
+        s->map[i] = rewrite_copy(&s->b, s->from, in, s->map);
+        return 0;
+    }
+    bool matrix = is_matrix_weight(s->from, i);
+    if (matrix && weights_are_codes(s))
+        return quantised_weight(s, i, err);
+    enum dtype store = matrix ? s->policy->w : s->policy->vectors;
+    s->map[i] = weight_parameter(s, p, shape_with_dtype(in->shape, store), BIND_VALUES);
+    return 0;
+}
+
+// A weight in an operation that is neither a product nor a table lookup.
+static int operand(struct pass *s, int old)
+{
+    if (s->codes[old] >= 0)
+        return dequantise(s, s->codes[old], s->scales[old]);
+    return s->map[old];
+}
+
+// ---- products
+
+// f32 [..., k] to s8 codes with one scale per row: what w8a8 calls dynamic.
+static int quantise_rows(struct pass *s, int x, int *row_scales)
+{
+    struct builder *b = &s->b;
+    int last = builder_shape(b, x)->rank - 1;
+    x = build_convert(b, x, DT_F32);
+    int amax = build_reduce(b, OP_MAXIMUM, build_unary(b, OP_ABS, x), &last, 1);
+    int scale = build_binary_scalar(b, OP_DIVIDE, amax, 127);
+    int zero = build_splat(b, *builder_shape(b, scale), 0), one = build_splat(b, *builder_shape(b, scale), 1);
+    scale = build_select(b, build_compare(b, CMP_EQ, scale, zero), one, scale);
+    int code =
+        build_unary(b, OP_ROUND_NEAREST_EVEN, build_binary(b, OP_DIVIDE, x, build_broadcast_leading(b, scale, x)));
+    struct shape shape = *builder_shape(b, x);
+    int top = build_splat(b, shape, 127), bottom = build_splat(b, shape, -127);
+    if (s->instrument)
+        count(s, 0, build_compare(b, CMP_GT, build_unary(b, OP_ABS, code), top));
+    int codes = build_convert(b, build_clamp(b, bottom, code, top), DT_S8);
+    count_narrowing(s, x, codes);
+    track_scales(s, scale);
+    *row_scales = scale;
+    return codes;
+}
+
+static int copy_dot(struct pass *s, const struct instruction *in, int x, int y, enum dtype result)
+{
+    return build_dot(&s->b, x, y, in->dot.n_batch, in->dot.lhs_batch, in->dot.rhs_batch, in->dot.n_contract,
+                     in->dot.lhs_contract, in->dot.rhs_contract, result);
+}
+
+// x [..., k] by a weight [n, k]. Scales that are constant along the contraction are applied to the sums.
+static int pass_product(struct pass *s, const struct instruction *in)
+{
+    struct builder *b = &s->b;
+    const struct policy *p = s->policy;
+    int x = operand(s, in->operands[0]), w = in->operands[1];
+    if (!weights_are_codes(s))
+        return copy_dot(s, in, narrow(s, x, p->op), build_convert(b, s->map[w], p->op), p->acc);
+    int scales = s->scales[w];
+    if (p->op == DT_S8) {
+        int rows;
+        int codes = quantise_rows(s, x, &rows);
+        int sums = build_convert(b, copy_dot(s, in, codes, s->codes[w], p->acc), DT_F32);
+        sums = build_binary(b, OP_MULTIPLY, sums, build_broadcast_leading(b, rows, sums));
+        return build_binary(b, OP_MULTIPLY, sums, build_broadcast_trailing(b, scales, sums));
+    }
+    if (p->w_grain == GRAIN_GROUP) {
+        int weight = build_convert(b, dequantise(s, s->codes[w], scales), p->op);
+        return copy_dot(s, in, narrow(s, x, p->op), weight, p->acc);
+    }
+    int sums = copy_dot(s, in, narrow(s, x, p->op), build_convert(b, as_s8(s, s->codes[w]), p->op), p->acc);
+    return build_binary(b, OP_MULTIPLY, sums, build_broadcast_trailing(b, build_convert(b, scales, p->acc), sums));
+}
+
+static int pass_inner_product(struct pass *s, const struct instruction *in)
+{
+    enum dtype op = s->policy->op_inner, acc = s->policy->acc == DT_S32 ? DT_F32 : s->policy->acc;
+    int x = narrow(s, operand(s, in->operands[0]), op), y = narrow(s, operand(s, in->operands[1]), op);
+    return copy_dot(s, in, x, y, acc);
+}
+
+static int pass_lookup(struct pass *s, const struct instruction *in)
+{
+    struct builder *b = &s->b;
+    int table = in->operands[0], rows = s->map[in->operands[1]];
+    if (s->codes[table] < 0)
+        return build_gather(b, s->map[table], rows);
+    return dequantise(s, build_gather(b, s->codes[table], rows), build_gather(b, s->scales[table], rows));
+}
+
+// ---- everything else
+
+static bool moves_data(enum op_class c)
+{
+    return c == OPC_BROADCAST || c == OPC_RESHAPE || c == OPC_TRANSPOSE || c == OPC_SLICE || c == OPC_CONCATENATE ||
+           c == OPC_PAD || c == OPC_REVERSE || c == OPC_DYNAMIC_SLICE || c == OPC_DYNAMIC_UPDATE_SLICE ||
+           c == OPC_GATHER;
+}
+
+static int pass_plain(struct pass *s, const struct instruction *in)
+{
+    struct instruction copy = *in;
+    int operands[64];
+    bool moves = moves_data(op_info(in->op)->class);
+    enum dtype type = compute_type(s, in->domain);
+    for (int k = 0; k < in->n_operands; k++) {
+        operands[k] = operand(s, in->operands[k]);
+        enum dtype t = builder_shape(&s->b, operands[k])->dtype;
+        if (!dtype_is_float(t))
+            continue;
+        if (moves && k == 0)
+            type = t;
+        operands[k] = build_convert(&s->b, operands[k], type);
+    }
+    copy.operands = operands;
+    copy.flags &= ~(unsigned)FLAG_STORE;
+    if (dtype_is_float(in->shape.dtype) && !(in->op == OP_CONVERT && in->flags & FLAG_MODEL_ROUNDING))
+        copy.shape.dtype = type;
+    return builder_append(&s->b, &copy);
+}
+
+static int pass_instruction(struct pass *s, int i)
+{
+    const struct instruction *in = &s->from->instructions[i];
+    int x;
+    enter(s, in);
+    if (in->op == OP_DOT && dtype_is_float(in->shape.dtype))
+        x = is_matrix_weight(s->from, in->operands[1]) ? pass_product(s, in) : pass_inner_product(s, in);
+    else if (in->op == OP_GATHER && is_matrix_weight(s->from, in->operands[0]))
+        x = pass_lookup(s, in);
+    else
+        x = pass_plain(s, in);
+    if (in->flags & FLAG_STORE && dtype_is_float(in->shape.dtype))
+        x = builder_store(&s->b, narrow(s, x, s->policy->between));
+    return x;
+}
+
+static void add_instrument_results(struct pass *s)
+{
+    struct builder *b = &s->b;
+    int counts[MAX_GROUPS], scales[MAX_GROUPS];
+    builder_scope(b, "instrument", "instrument");
+    struct shape int_scalar = {.dtype = DT_S32}, float_scalar = {.dtype = DT_F32};
+    for (int i = 0; i < s->n_groups; i++) {
+        struct tally *t = &s->tally[i];
+        int cells[3], pair[2];
+        for (int k = 0; k < 3; k++) {
+            int n = t->counts[k] >= 0 ? t->counts[k] : build_splat(b, int_scalar, 0);
+            cells[k] = build_reshape(b, n, 2, (int64_t[]){1, 1});
+        }
+        counts[i] = build_concatenate(b, cells, 3, 1);
+        int low = t->scale_min >= 0 ? t->scale_min : build_symbol(b, float_scalar, CONST_INFINITY);
+        int high =
+            t->scale_max >= 0 ? t->scale_max : build_unary(b, OP_NEGATE, build_symbol(b, float_scalar, CONST_INFINITY));
+        pair[0] = build_reshape(b, low, 2, (int64_t[]){1, 1});
+        pair[1] = build_reshape(b, high, 2, (int64_t[]){1, 1});
+        scales[i] = build_concatenate(b, pair, 2, 1);
+    }
+    build_result(b, "counts", build_concatenate(b, counts, s->n_groups, 0));
+    build_result(b, "scales", build_concatenate(b, scales, s->n_groups, 0));
+}
+
+int module_apply_policy(const struct module *from, const struct policy *p, bool instrument, struct module *to,
+                        struct error *err)
+{
+    struct pass s = {.from = from, .policy = p, .instrument = instrument};
+    size_t n = (size_t)from->n_instructions;
+    s.map = arena_new(to->arena, int, n, err);
+    s.codes = arena_new(to->arena, int, n, err);
+    s.scales = arena_new(to->arena, int, n, err);
+    if (!s.map || !s.codes || !s.scales)
+        return err ? err->code : ERR_MEMORY;
+    memset(s.map, -1, n * sizeof *s.map);
+    memset(s.codes, -1, n * sizeof *s.codes);
+    memset(s.scales, -1, n * sizeof *s.scales);
+    s.n_groups = module_groups(from, s.groups, MAX_GROUPS);
+    for (int i = 0; i < s.n_groups && i < MAX_GROUPS; i++)
+        s.tally[i] = (struct tally){{-1, -1, -1}, -1, -1};
+    builder_init(&s.b, to);
+    for (int i = 0; i < from->n_instructions; i++) {
+        if (from->instructions[i].op != OP_PARAMETER)
+            s.map[i] = pass_instruction(&s, i);
+        else if (pass_parameter(&s, i, err))
+            return err ? err->code : ERR_USAGE;
+    }
+    for (int i = 0; i < from->n_results; i++) {
+        int x = s.map[from->results[i]];
+        enter(&s, &from->instructions[from->results[i]]);
+        if (dtype_is_float(builder_shape(&s.b, x)->dtype))
+            x = narrow(&s, x, p->out);
+        build_result(&s.b, from->result_names[i], x);
+    }
+    if (instrument && s.n_groups > 0)
+        add_instrument_results(&s);
+    return builder_finish(&s.b, err);
+}
