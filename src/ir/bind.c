@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "num/convert.h"
 
 static const struct shape *shape_at(const struct module *m, int parameter)
