@@ -69,7 +69,9 @@ static int create(struct client *c, const struct client_options *options, struct
     args->num_options = with_devices;
     struct error first = {0};
     int rc = PJRT_CALL(c->plugin, PJRT_Client_Create, args, &first);
-    if (rc && with_devices > count) { // perhaps this plugin does not know the option
+    bool refused =
+        strncmp(first.message, "INVALID_ARGUMENT", 16) == 0 || strncmp(first.message, "UNIMPLEMENTED", 13) == 0;
+    if (rc && refused && with_devices > count) { // perhaps this plugin does not know the option
         args->num_options = count;
         args->client = NULL;
         rc = PJRT_CALL(c->plugin, PJRT_Client_Create, args, NULL);

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plugin that misbehaves on request, for tests: the real CPU plugin (environment ASSAY_FAULT_PLUGIN, else the one the
+// build knows) with some functions replaced. ASSAY_FAULT, read when the function table is asked for, is one of
+//   wrong-major       another major version of the API
+//   small-table       a function table too small to hold its version
+//   no-errors         a function table that ends before the functions of PJRT_Error
+//   endless-list      a list of extensions that is a loop
+//   older             a function table that ends where PJRT API 0.30 ended (PJRT_Client_TopologyDescription is the
+//   last) no-memory-stats   PJRT_Executable_GetCompiledMemoryStats is a null pointer no-options        the client
+//   refuses every option, as plugins did before they had any abort-create      abort() with a message on stderr, while
+//   the client is made hang-create       never returns abort-compile     abort() with two lines on stderr exit-compile
+//   exit(7) hang-compile      never returns oom-compile       a RESOURCE_EXHAUSTED error object error-compile     an
+//   INTERNAL error object with a message of 5000 characters crash-execute     SIGSEGV kill-execute      SIGKILL
+//   error-execute     an INTERNAL error object
+//   error-await       every wait for an event answers with an ABORTED error object
+//   oom-buffer        a RESOURCE_EXHAUSTED error object for every upload
+// Without ASSAY_FAULT it behaves. Independently of the caller it counts the objects it handed out: faulty_live.
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "xla/pjrt/c/pjrt_c_api.h"
+
+long faulty_live(void);
+const PJRT_Api *GetPjrtApi(void);
+
+static const PJRT_Api *real;
+static const char *fault = "";
+static atomic_long live;
+
+// Clients, executables, buffers and events handed out and not yet given back, and our own error objects.
+long faulty_live(void)
+{
+    return atomic_load(&live);
+}
+
+static bool is(const char *name)
+{
+    return strcmp(fault, name) == 0;
+}
+
+static _Noreturn void hang(void)
+{
+    for (;;)
+        pause();
+}
+
+// ---- error objects of our own, told from the real plugin's by their first field ----
+
+struct our_error {
+    const void *mark;
+    PJRT_Error_Code code;
+    char message[5120];
+};
+
+static PJRT_Error *make_error(PJRT_Error_Code code, const char *message)
+{
+    struct our_error *e = calloc(1, sizeof *e);
+    if (!e)
+        abort();
+    e->mark = &real;
+    e->code = code;
+    snprintf(e->message, sizeof e->message, "%s", message);
+    atomic_fetch_add(&live, 1);
+    return (PJRT_Error *)e;
+}
+
+static struct our_error *ours(const PJRT_Error *error)
+{
+    struct our_error *e = (struct our_error *)error;
+    return e && e->mark == &real ? e : NULL;
+}
+
+static void error_destroy(PJRT_Error_Destroy_Args *args)
+{
+    struct our_error *e = ours(args->error);
+    if (!e) {
+        real->PJRT_Error_Destroy(args);
+        return;
+    }
+    free(e);
+    atomic_fetch_sub(&live, 1);
+}
+
+static void error_message(PJRT_Error_Message_Args *args)
+{
+    const struct our_error *e = ours(args->error);
+    if (!e) {
+        real->PJRT_Error_Message(args);
+        return;
+    }
+    args->message = e->message;
+    args->message_size = strlen(e->message);
+}
+
+static PJRT_Error *error_get_code(PJRT_Error_GetCode_Args *args)
+{
+    const struct our_error *e = ours(args->error);
+    if (!e)
+        return real->PJRT_Error_GetCode(args);
+    args->code = e->code;
+    return NULL;
+}
+
+// ---- functions that misbehave, and count ----
+
+static PJRT_Error *counted(PJRT_Error *error, long objects)
+{
+    if (!error)
+        atomic_fetch_add(&live, objects);
+    return error;
+}
+
+static PJRT_Error *client_create(PJRT_Client_Create_Args *args)
+{
+    if (is("abort-create")) {
+        fprintf(stderr, "faulty plugin: no client today\n");
+        abort();
+    }
+    if (is("hang-create"))
+        hang();
+    if (is("no-options") && args->num_options > 0)
+        return make_error(PJRT_Error_Code_INVALID_ARGUMENT, "faulty plugin: options are not known");
+    return counted(real->PJRT_Client_Create(args), 1);
+}
+
+static PJRT_Error *client_destroy(PJRT_Client_Destroy_Args *args)
+{
+    return counted(real->PJRT_Client_Destroy(args), -1);
+}
+
+static PJRT_Error *client_compile(PJRT_Client_Compile_Args *args)
+{
+    if (is("abort-compile")) {
+        fprintf(stderr, "faulty plugin: about to fail\nfaulty plugin: Check failed: compiler is well\n");
+        abort();
+    }
+    if (is("exit-compile"))
+        exit(7);
+    if (is("hang-compile"))
+        hang();
+    if (is("oom-compile"))
+        return make_error(PJRT_Error_Code_RESOURCE_EXHAUSTED, "faulty plugin: 16.08G of 15.75G hbm");
+    if (is("error-compile")) {
+        char text[5001];
+        memset(text, 'x', 5000);
+        text[5000] = 0;
+        return make_error(PJRT_Error_Code_INTERNAL, text);
+    }
+    return counted(real->PJRT_Client_Compile(args), 1);
+}
+
+static PJRT_Error *loaded_destroy(PJRT_LoadedExecutable_Destroy_Args *args)
+{
+    return counted(real->PJRT_LoadedExecutable_Destroy(args), -1);
+}
+
+static PJRT_Error *get_executable(PJRT_LoadedExecutable_GetExecutable_Args *args)
+{
+    return counted(real->PJRT_LoadedExecutable_GetExecutable(args), 1);
+}
+
+static PJRT_Error *executable_destroy(PJRT_Executable_Destroy_Args *args)
+{
+    return counted(real->PJRT_Executable_Destroy(args), -1);
+}
+
+static long output_count(PJRT_LoadedExecutable *loaded)
+{
+    struct {
+        PJRT_LoadedExecutable_GetExecutable_Args args;
+        char room[64];
+    } get = {.args = {.struct_size = sizeof get, .loaded_executable = loaded}};
+    if (real->PJRT_LoadedExecutable_GetExecutable(&get.args))
+        abort();
+    struct {
+        PJRT_Executable_NumOutputs_Args args;
+        char room[64];
+    } count = {.args = {.struct_size = sizeof count, .executable = get.args.executable}};
+    if (real->PJRT_Executable_NumOutputs(&count.args))
+        abort();
+    struct {
+        PJRT_Executable_Destroy_Args args;
+        char room[64];
+    } destroy = {.args = {.struct_size = sizeof destroy, .executable = get.args.executable}};
+    if (real->PJRT_Executable_Destroy(&destroy.args))
+        abort();
+    return (long)count.args.num_outputs;
+}
+
+static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args)
+{
+    if (is("crash-execute"))
+        raise(SIGSEGV);
+    if (is("kill-execute"))
+        kill(getpid(), SIGKILL);
+    if (is("error-execute"))
+        return make_error(PJRT_Error_Code_INTERNAL, "faulty plugin: the device fell over");
+    long per_device = output_count(args->executable) + (args->device_complete_events ? 1 : 0);
+    return counted(real->PJRT_LoadedExecutable_Execute(args), (long)args->num_devices * per_device);
+}
+
+static PJRT_Error *from_host(PJRT_Client_BufferFromHostBuffer_Args *args)
+{
+    if (is("oom-buffer"))
+        return make_error(PJRT_Error_Code_RESOURCE_EXHAUSTED, "faulty plugin: no room for the buffer");
+    PJRT_Error *error = real->PJRT_Client_BufferFromHostBuffer(args);
+    return counted(error, !error && args->done_with_host_buffer ? 2 : 1);
+}
+
+static PJRT_Error *to_host(PJRT_Buffer_ToHostBuffer_Args *args)
+{
+    args->event = NULL;
+    PJRT_Error *error = real->PJRT_Buffer_ToHostBuffer(args);
+    return counted(error, !error && args->event ? 1 : 0);
+}
+
+static PJRT_Error *ready_event(PJRT_Buffer_ReadyEvent_Args *args)
+{
+    return counted(real->PJRT_Buffer_ReadyEvent(args), 1);
+}
+
+static PJRT_Error *buffer_destroy(PJRT_Buffer_Destroy_Args *args)
+{
+    return counted(real->PJRT_Buffer_Destroy(args), -1);
+}
+
+static PJRT_Error *event_await(PJRT_Event_Await_Args *args)
+{
+    PJRT_Error *error = real->PJRT_Event_Await(args);
+    if (is("error-await") && !error)
+        return make_error(PJRT_Error_Code_ABORTED, "faulty plugin: the event went wrong");
+    return error;
+}
+
+static PJRT_Error *event_destroy(PJRT_Event_Destroy_Args *args)
+{
+    return counted(real->PJRT_Event_Destroy(args), -1);
+}
+
+// ---- the function table ----
+
+static const PJRT_Api *load_real(void)
+{
+    const char *path = getenv("ASSAY_FAULT_PLUGIN");
+    void *library = dlopen(path ? path : REAL_PLUGIN, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    void *symbol = library ? dlsym(library, "GetPjrtApi") : NULL;
+    if (!symbol) {
+        fprintf(stderr, "faulty plugin: %s\n", dlerror());
+        return NULL;
+    }
+    const PJRT_Api *(*get_api)(void);
+    memcpy(&get_api, &symbol, sizeof get_api);
+    return get_api();
+}
+
+const PJRT_Api *GetPjrtApi(void)
+{
+    static PJRT_Api *table;
+    static PJRT_Extension_Base loop = {sizeof loop, PJRT_Extension_Type_Example, &loop};
+    fault = getenv("ASSAY_FAULT") ? getenv("ASSAY_FAULT") : "";
+    if (!real)
+        real = load_real();
+    if (!real)
+        return NULL;
+    if (!table)
+        table = calloc(1, real->struct_size + sizeof *table); // the real table may be longer than ours, or shorter
+    if (!table)
+        return NULL;
+    memcpy(table, real, real->struct_size);
+    table->PJRT_Error_Destroy = error_destroy;
+    table->PJRT_Error_Message = error_message;
+    table->PJRT_Error_GetCode = error_get_code;
+    table->PJRT_Client_Create = client_create;
+    table->PJRT_Client_Destroy = client_destroy;
+    table->PJRT_Client_Compile = client_compile;
+    table->PJRT_LoadedExecutable_Destroy = loaded_destroy;
+    table->PJRT_LoadedExecutable_GetExecutable = get_executable;
+    table->PJRT_LoadedExecutable_Execute = execute;
+    table->PJRT_Executable_Destroy = executable_destroy;
+    table->PJRT_Client_BufferFromHostBuffer = from_host;
+    table->PJRT_Buffer_ToHostBuffer = to_host;
+    table->PJRT_Buffer_ReadyEvent = ready_event;
+    table->PJRT_Buffer_Destroy = buffer_destroy;
+    table->PJRT_Event_Await = event_await;
+    table->PJRT_Event_Destroy = event_destroy;
+    if (is("wrong-major"))
+        table->pjrt_api_version.major_version = PJRT_API_MAJOR + 1;
+    if (is("small-table"))
+        table->struct_size = 2 * sizeof(size_t);
+    if (is("no-errors"))
+        table->struct_size = offsetof(PJRT_Api, PJRT_Error_Destroy);
+    if (is("endless-list"))
+        table->extension_start = &loop;
+    if (is("no-memory-stats"))
+        table->PJRT_Executable_GetCompiledMemoryStats = NULL;
+    if (is("no-optimized"))
+        table->PJRT_Executable_OptimizedProgram = NULL;
+    if (is("older")) {
+        table->pjrt_api_version.minor_version = 30;
+        table->struct_size =
+            offsetof(PJRT_Api, PJRT_Client_TopologyDescription) + sizeof table->PJRT_Client_TopologyDescription;
+    }
+    return table;
+}
