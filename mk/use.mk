@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 # make demo       fetches a real embedding model and qualifies it on this machine's CPU
+# make bench      every comparison in bench/ (those with other programs make tests/oracle/venv first)
 # make install    programs, library, header, the CPU plugin, manual pages and completions under PREFIX (and DESTDIR)
 # make clean      removes what the build made; what the set-up fetched stays
 # make distclean  removes that, too
-.PHONY: demo install clean distclean
+.PHONY: demo bench install clean distclean
 
 demo: | $(SETUP_STAMP)
 	@scripts/demo $(BUILD)
+
+# A program in bench/ takes the build directory and prints what it compared, interval and all.
+BENCHES := $(shell find bench -maxdepth 1 -type f -executable 2>/dev/null | sort)
+bench: all
+	@[ -n "$(BENCHES)" ] || { echo "bench/ holds no program" >&2; exit 1; }
+	@for program in $(BENCHES); do echo "== $$program"; $$program $(BUILD) || exit; done
 
 INSTALL = install
 install: all
