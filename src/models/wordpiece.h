@@ -43,7 +43,7 @@ void wordpiece_config_default(struct wordpiece_config *c);
 // The defaults overlaid with a tokenizer_config.json; ERR_INPUT when the file asks for another kind of tokenizer.
 int wordpiece_config_read(struct wordpiece_config *c, const char *path, struct error *err);
 
-struct wordpiece_entry;
+struct wordpiece_slot;
 struct wordpiece {
     struct wordpiece_config config;
     int32_t special_id[WORDPIECE_SPECIALS]; // -1 for a mask token that is not there
@@ -51,11 +51,14 @@ struct wordpiece {
 
     // private
     struct arena arena;
-    struct wordpiece_entry *table;
+    const char *text;      // the vocabulary, a zero after every piece
+    const uint32_t *start; // [n_vocab + 1] where pieces begin in it
+    struct wordpiece_slot *table;
     size_t table_mask;
-    size_t max_piece_bytes[2];  // of first and of following pieces
-    uint8_t special_first[256]; // bytes a special token begins with
-    uint8_t special_length[WORDPIECE_SPECIALS];
+    size_t max_piece_bytes[2]; // of first and of following pieces, without ##
+    uint8_t special_bytes[WORDPIECE_SPECIALS];
+    uint8_t byte_class[256]; // what a byte of text leads to
+    uint8_t byte_lower[128];
 };
 
 // Reads a vocabulary (one piece a line) from a file or from memory, and keeps its own copy. `name` is for messages.
