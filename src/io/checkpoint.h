@@ -39,9 +39,11 @@ struct checkpoint {
     size_t count;
     struct checkpoint_metadata *metadata; // of all files, in the order they come
     size_t metadata_count;
-    size_t elements; // of all tensors
-    size_t bytes;    // of all tensors' data
+    size_t elements;   // of all tensors
+    size_t parameters; // of those that are not pred or integers of 16 bits and more (these are indices and masks)
+    size_t bytes;      // of all tensors' data
     const struct tensor_view **by_name;
+    size_t tensor_cap, metadata_cap;
     bool borrowed; // the bytes are not ours (checkpoint_open_memory)
 };
 

@@ -43,6 +43,8 @@ int hf_config_bert(const struct hf_config *c, struct bert_config *out, struct er
 
 enum pooling_mode { POOLING_MEAN, POOLING_CLS, POOLING_MAX, POOLING_MEAN_SQRT_LENGTH };
 const char *pooling_mode_name(enum pooling_mode m);
+// From the text of a pooling module's config.json: exactly one mode must be switched on. ERR_INPUT names the others.
+int pooling_parse(const char *text, size_t n, const char *path, enum pooling_mode *out, struct error *err);
 
 // How token vectors become one embedding: from modules.json, 1_Pooling/config.json (the path modules.json gives) and
 // sentence_bert_config.json where they are; else mean, normalised, no limit of its own.

@@ -23,8 +23,7 @@ uint16_t f16_from_f64(double v);
 // Targets: f64, f32, bf16, f16, f8e4m3fn, f8e5m2. Sources: these, pred (any byte but 0 is 1), and the integers of 8 to
 // 64 bits. A type to itself is a copy of its bytes, for every type of whole bytes.
 bool convert_possible(enum dtype to, enum dtype from);
-// n elements; neither side needs alignment; the ranges must not overlap, unless they are the same and both element
-// sizes are equal. ERR_INPUT names a pair that is not possible.
+// n elements; neither side needs alignment; the ranges must not overlap. ERR_INPUT names a pair that is not possible.
 int convert_elements(enum dtype to, void *dst, enum dtype from, const void *src, size_t n, struct error *err);
 
 #endif

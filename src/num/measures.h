@@ -58,7 +58,8 @@ struct retrieval {
 // where there is none). rows must be at least 3. O(rows^2 (columns + log rows)) time, O(rows columns) memory.
 int retrieval_measure(const double *reference, const double *result, size_t rows, size_t columns,
                       const uint8_t *const *masks, size_t mask_count, struct retrieval *out, struct error *err);
-// Per row: how much its nearest row is nearer than the second, in cosine. What is small is a low-margin decision.
+// Per row: how much its nearest row is nearer than the second, in cosine (NaN for a row that is not finite). What is
+// small is a low-margin decision.
 int retrieval_margins(const double *reference, size_t rows, size_t columns, double *margins, struct error *err);
 
 #endif

@@ -42,7 +42,7 @@ struct quant_stats {
     size_t nonfinite;  // inputs that are NaN or infinite (an error for integers; passed on by float types, and left out
                        // of the errors below)
     size_t clipped;    // integer types: |rint(x / scale)| > qmax
-    size_t overflowed; // float types: finite input, infinite or NaN result
+    size_t overflowed; // float types: finite input, infinite or NaN result (the errors below are infinite then)
     size_t flushed;    // nonzero input, zero result
     double scale_min, scale_max; // NaN for float types
     double rel_l2;
@@ -66,7 +66,8 @@ struct quant_layout {
 };
 
 int quant_qmax(enum dtype type); // 127, 7, or 0 for a type that is not an integer target
-// Checks spec against shape (ERR_USAGE naming `name`) and gives the sizes. `name` is the tensor's, for messages.
+// Checks spec against shape, which must not be empty (ERR_USAGE naming `name`), and gives the sizes. `name` is the
+// tensor's, for messages.
 int quant_layout(const struct quant_spec *spec, const int64_t *dims, int rank, const char *name,
                  struct quant_layout *out, struct error *err);
 
