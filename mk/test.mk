@@ -33,14 +33,14 @@ asan:
 	@$(ASAN_ENV) $(MAKE) --no-print-directory BUILD=build-asan CFLAGS='-O1 -g' TEST_TIMEOUT=600 \
 	    SAN='-fsanitize=address,undefined -fno-sanitize-recover=all' test
 
-valgrind: all $(BUILD)/test-unit
+valgrind: check-tools all $(BUILD)/test-unit
 	@$(TEST_ENV) TEST_EXCLUDE=plugin TEST_TIMEOUT=900 valgrind --quiet --error-exitcode=9 --leak-check=full \
 	    --errors-for-leak-kinds=definite --show-leak-kinds=definite $(BUILD)/test-unit
 
 FUZZ_SRCS := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_NAMES := $(patsubst tests/fuzz/%.c,%,$(FUZZ_SRCS))
 FUZZ_FLAGS := address,undefined -fno-sanitize-recover=all
-fuzz: | $(SETUP_STAMP)
+fuzz: check-tools
 	@$(MAKE) --no-print-directory BUILD=build-fuzz CC=$(FUZZ_CC) CFLAGS='-O1 -g' \
 	    SAN='-fsanitize=fuzzer-no-link,$(FUZZ_FLAGS)' fuzz-targets
 	@tests/fuzz/run build-fuzz $(FUZZ_SECONDS) $(FUZZ_NAMES)
