@@ -186,6 +186,18 @@ static void read_memory(struct host_facts *h, const char *root)
     }
 }
 
+// Numbers separated by blanks, up to `max` of them: how many there were.
+static int numbers(const char *text, double *out, int max)
+{
+    int n = 0;
+    for (char *end; n < max; text = end, n++) {
+        out[n] = strtod(text, &end);
+        if (end == text || !(out[n] >= 0 && out[n] < 0x1p53))
+            break;
+    }
+    return n;
+}
+
 static void read_kernel(struct host_facts *h, const char *root)
 {
     char text[4096];
@@ -196,19 +208,16 @@ static void read_kernel(struct host_facts *h, const char *root)
     h->aslr = (int)sysfile_int(root, "/proc/sys/kernel/randomize_va_space");
     if (sysfile_read(root, text, sizeof text, "/proc/self/personality") && strtoul(text, NULL, 16) & 0x0040000)
         h->aslr = 0; // ADDR_NO_RANDOMIZE, as setarch -R sets it
-    double load[3];
-    if (sysfile_read(root, text, sizeof text, "/proc/loadavg") &&
-        sscanf(text, "%lf %lf %lf", &load[0], &load[1], &load[2]) == 3)
-        memcpy(h->load, load, sizeof load);
+    double v[8];
+    if (sysfile_read(root, text, sizeof text, "/proc/loadavg") && numbers(text, v, 3) == 3)
+        memcpy(h->load, v, sizeof h->load);
     // user nice system idle iowait irq softirq steal; guest time is part of user time already.
-    long long t[8];
-    if (sysfile_read(root, text, sizeof text, "/proc/stat") &&
-        sscanf(text, "cpu %lld %lld %lld %lld %lld %lld %lld %lld", &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6],
-               &t[7]) == 8) {
+    if (sysfile_read(root, text, sizeof text, "/proc/stat") && strncmp(text, "cpu ", 4) == 0 &&
+        numbers(text + 4, v, 8) == 8) {
         h->cpu_ticks = 0;
         for (int i = 0; i < 8; i++)
-            h->cpu_ticks += t[i];
-        h->steal_ticks = t[7];
+            h->cpu_ticks += (int64_t)v[i];
+        h->steal_ticks = (int64_t)v[7];
     }
 }
 

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/interrupt.h"
 
-#include <signal.h>
-#include <stdatomic.h>
 #include <stddef.h>
 
-static atomic_int came; // lock-free, so a handler may set it and any thread read it
+static volatile sig_atomic_t came;
 
 static void on_signal(int sig)
 {
@@ -25,6 +23,11 @@ void interrupt_install(void)
 bool interrupt_pending(void)
 {
     return came != 0;
+}
+
+const volatile sig_atomic_t *interrupt_flag(void)
+{
+    return &came;
 }
 
 const char *interrupt_signal(void)

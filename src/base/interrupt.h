@@ -3,6 +3,7 @@
 #ifndef BASE_INTERRUPT_H
 #define BASE_INTERRUPT_H
 
+#include <signal.h>
 #include <stdbool.h>
 
 #include "base/error.h"
@@ -13,6 +14,8 @@
 // once, before it starts threads; the library only polls.
 void interrupt_install(void);
 bool interrupt_pending(void);
+// The flag itself (0, or the signal's number), for what takes one to poll (struct process_options).
+const volatile sig_atomic_t *interrupt_flag(void);
 // The signal that came ("SIGINT", "SIGTERM"), or NULL.
 const char *interrupt_signal(void);
 // 0, or ERR_INTERRUPTED when a signal came. `doing` is what is being given up ("measuring bf16").

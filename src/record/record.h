@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -18,17 +19,19 @@
 
 struct record {
     char path[960];      // what it will be called (DIR)
-    char building[1024]; // where it is now: DIR.partial-PID; after record_fail DIR.failed-PID, after commit DIR
+    char building[1024]; // where it is: DIR.partial-PID; DIR after record_commit, DIR.failed-PID after record_fail
     char command[64];
     int argc;
     char *const *argv; // borrowed
-    int parent_fd;     // -1 once the record is closed (committed, failed or abandoned)
+    int64_t started;   // seconds since 1970, UTC
+    int parent_fd;     // of the folder that holds it; -1 once the record is closed (committed, failed, abandoned)
     int fd;
     bool has_config;
 };
 
-// Starts a record at `dir`, or, when that is NULL, at runs/COMMAND-YYYYMMDD-HHMMSS-PID (UTC). Missing parents are made.
-// ERR_USAGE when `dir` exists, whatever it is; ERR_IO when it cannot be made. argv must outlive the record.
+// Starts a record at `dir`, or, when that is NULL, at runs/COMMAND-YYYYMMDD-HHMMSS-PID (UTC). Missing folders above it
+// are made. ERR_USAGE when `dir` exists, whatever it is, or is named like an unfinished record; ERR_IO when it cannot
+// be made. argv must outlive the record. After an error the record counts as closed.
 int record_open(struct record *r, const char *dir, const char *command, int argc, char *const *argv, struct error *err);
 
 // Writes config.json: one JSON object (schema assay.record.config/1), once, before anything is measured.
@@ -59,13 +62,16 @@ int record_fail(struct record *r, const struct error *why, const char *details, 
 // Closes the record and removes what it wrote: nothing remains. A closed record is left alone.
 void record_abandon(struct record *r);
 
-// Members that every config.json begins with, written into the open object: schema, assay, command, argv, started (UTC,
-// ISO 8601), program (version, compiler, flags), host (facts with warnings) and environment (the variables that change
-// what XLA, a TPU runtime, OpenMP or assay do: XLA_FLAGS, LIBTPU_INIT_ARGS, TPU_*, OMP_*, ASSAY_*).
+// Members that every config.json begins with, written into the open object: schema, assay (the version), command, argv,
+// started (UTC, ISO 8601), program (compiler, flags, sha256), host (facts with warnings) and environment (the variables
+// that change what XLA, a TPU runtime, OpenMP or assay do: XLA_FLAGS, LIBTPU_INIT_ARGS, TPU_*, OMP_*, ASSAY_*).
 void record_provenance(struct jw *w, const struct record *r);
 
 // {"path": ..., "bytes": ..., "sha256": ...} of a regular file, read whole.
 int record_file_entry(struct jw *w, const char *path, struct error *err);
+
+// Seconds since 1970 as "2026-01-31T12:00:00Z"; returns `out`.
+const char *record_time(char out[32], int64_t seconds);
 
 // {"code": "bad-input", "message": ..., "where": ...}: the error as every document shows it.
 void record_error_json(struct jw *w, const struct error *e);
