@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <math.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +16,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/interrupt.h"
 
 extern char **environ;
 
 #define MAX_FDS        16
 #define KILL_SECONDS   5.0
-#define LOOK_AGAIN_NS  100000000u // how long an interruption may stay unseen
+#define LOOK_AGAIN_NS  250000000u // an interruption may come just before a wait begins
 #define NO_PIDFD_NS    2000000u   // without a pidfd the end of a process has to be asked for
 #define NULL_DEVICE    "/dev/null"
 #define CLOSE_MARK     (1u << 2) // CLOSE_RANGE_CLOEXEC
@@ -225,7 +227,6 @@ int process_start(struct process *p, const struct process_options *o, struct err
     memset(p, 0, sizeof *p);
     p->pidfd = p->out_fd = p->err_fd = -1;
     p->own_group = o->own_group;
-    p->interrupted = o->interrupted;
     const char *name = o->argv[0];
     if (o->n_fds > MAX_FDS)
         return error_set(err, ERR_INTERNAL, name, "more than %d descriptors handed over", MAX_FDS);
@@ -364,11 +365,6 @@ static uint64_t deadline_of(double timeout_s)
     return ns >= 1e18 ? UINT64_MAX : clock_ns() + (ns > 0 ? (uint64_t)ns : 0);
 }
 
-static bool is_interrupted(const struct process *p)
-{
-    return p->interrupted && *p->interrupted;
-}
-
 // Sleeps until something happens on a stream (the caller's `out` too), it ends, or the deadline is near.
 static void sleep_until_news(struct process *p, bool with_out, uint64_t deadline)
 {
@@ -381,27 +377,29 @@ static void sleep_until_news(struct process *p, bool with_out, uint64_t deadline
     if (with_out && p->out_fd >= 0)
         fds[n++] = (struct pollfd){.fd = p->out_fd, .events = POLLIN};
     uint64_t now = clock_ns(), left = deadline > now ? deadline - now : 0;
-    if (deadline == UINT64_MAX)
-        left = UINT64_MAX;
     if (p->pidfd < 0 && left > NO_PIDFD_NS)
         left = NO_PIDFD_NS;
-    if (p->interrupted && left > LOOK_AGAIN_NS)
+    if (left > LOOK_AGAIN_NS)
         left = LOOK_AGAIN_NS;
     struct timespec t = {.tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u)};
-    ppoll(fds, n, left == UINT64_MAX ? NULL : &t, NULL);
+    ppoll(fds, n, &t, NULL);
 }
 
-bool process_wait(struct process *p, double timeout_s)
+static bool wait_until(struct process *p, uint64_t deadline, bool interruptible)
 {
-    uint64_t deadline = deadline_of(timeout_s);
     while (true) {
         process_read_stderr(p);
         if (collect(p))
             return true;
-        if (is_interrupted(p) || clock_ns() >= deadline)
+        if ((interruptible && interrupt_pending()) || clock_ns() >= deadline)
             return false;
         sleep_until_news(p, false, deadline);
     }
+}
+
+bool process_wait(struct process *p, double timeout_s)
+{
+    return wait_until(p, deadline_of(timeout_s), true);
 }
 
 bool process_kill(struct process *p)
@@ -409,11 +407,7 @@ bool process_kill(struct process *p)
     if (collect(p))
         return true;
     kill(p->own_group ? -p->pid : p->pid, SIGKILL);
-    const volatile sig_atomic_t *flag = p->interrupted;
-    p->interrupted = NULL;
-    bool ended = process_wait(p, KILL_SECONDS);
-    p->interrupted = flag;
-    return ended;
+    return wait_until(p, deadline_of(KILL_SECONDS), false);
 }
 
 void process_release(struct process *p)
@@ -473,8 +467,8 @@ int process_run(const struct process_options *options, double timeout_s, struct 
         }
         if (ended)
             break;
-        if (is_interrupted(&p) || clock_ns() >= deadline) {
-            forced.how = is_interrupted(&p) ? PROCESS_INTERRUPTED : PROCESS_TIMED_OUT;
+        if (interrupt_pending() || clock_ns() >= deadline) {
+            forced.how = interrupt_pending() ? PROCESS_INTERRUPTED : PROCESS_TIMED_OUT;
             break;
         }
         sleep_until_news(&p, out != NULL, deadline);

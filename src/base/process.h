@@ -3,7 +3,6 @@
 #ifndef BASE_PROCESS_H
 #define BASE_PROCESS_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,7 +24,6 @@ struct process_options {
     bool own_group;
     // SIGKILL when the starting thread ends (the kernel counts threads, not processes: start it from one that stays).
     bool die_with_parent;
-    const volatile sig_atomic_t *interrupted; // waiting stops when it becomes non-zero; NULL: never
 };
 
 enum process_end { PROCESS_EXITED, PROCESS_SIGNALED, PROCESS_TIMED_OUT, PROCESS_INTERRUPTED };
@@ -43,10 +41,9 @@ struct process {
     int pidfd;          // -1 where the kernel has none
     int out_fd, err_fd; // read ends with PROCESS_PIPE, non-blocking; else -1
     bool own_group, ended;
-    struct process_exit exit;                 // once ended
-    const volatile sig_atomic_t *interrupted; // as in the options
-    uint64_t err_bytes;                       // all that came through err_fd
-    char tail[PROCESS_TAIL_BYTES];            // the last of it: a ring, at err_bytes modulo its size
+    struct process_exit exit;      // once ended
+    uint64_t err_bytes;            // all that came through err_fd
+    char tail[PROCESS_TAIL_BYTES]; // the last of it: a ring, at err_bytes modulo its size
 };
 
 // ERR_INPUT when the program cannot be started (missing, not executable): names it and the reason. On success
@@ -55,7 +52,7 @@ int process_start(struct process *p, const struct process_options *options, stru
 // Reads what is there on err_fd into the tail; never blocks.
 void process_read_stderr(struct process *p);
 // Waits at most timeout_s (0: looks once; INFINITY: for ever), reading stderr meanwhile. True when it has ended: then
-// `exit` is filled, it is reaped, and its group is gone. False: still running (or interrupted).
+// `exit` is filled, it is reaped, and its group is gone. False: still running (early when interrupt_pending).
 bool process_wait(struct process *p, double timeout_s);
 // SIGKILL to it and its group, then reaps. False when even that did not end it within 5 s (stuck in the kernel).
 bool process_kill(struct process *p);
@@ -67,7 +64,7 @@ void process_stderr_tail(const struct process *p, char *out, size_t size);
 // Runs it to its end or for timeout_s, then kills it. `out` (may be NULL) takes stdout, at most max_out bytes (more is
 // ERR_INPUT); `tail` (may be NULL) the last of stderr. The streams of `options` are overridden: out is piped when `out`
 // is given, err when `tail` is. 0 whenever it ended, whatever its exit code: look at `exit`. ERR_INTERRUPTED when
-// interrupted.
+// interrupt_pending.
 int process_run(const struct process_options *options, double timeout_s, struct str *out, size_t max_out,
                 struct process_exit *exit, char *tail, size_t tail_size, struct error *err);
 

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/interrupt.h"
 #include "test.h"
 
 #define SH(script) ((const char *const[]){"/bin/sh", "-c", script, NULL})
@@ -229,18 +230,10 @@ TEST(base_process_descriptors_handed_over)
     close(b);
 }
 
-static volatile sig_atomic_t stop;
-static void on_alarm(int s)
-{
-    (void)s;
-    stop = 1;
-}
-
 TEST(base_process_interrupted)
 {
-    struct sigaction sa = {.sa_handler = on_alarm};
-    sigaction(SIGUSR1, &sa, NULL);
-    struct process_options o = {.argv = SH("kill -USR1 $PPID; sleep 600"), .own_group = true, .interrupted = &stop};
+    interrupt_install();
+    struct process_options o = {.argv = SH("kill -INT $PPID; sleep 600"), .own_group = true};
     struct error err = {0};
     struct process_exit e;
     CHECK_INT(process_run(&o, INFINITY, NULL, 0, &e, NULL, 0, &err), ERR_INTERRUPTED);
