@@ -38,7 +38,7 @@ GEN :=
 
 $(BUILD)/obj/%.o: %.c | $(SETUP_STAMP)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -DASSAY_VERSION='"$(VERSION)"' -c $< -o $@
+	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -DASSAY_VERSION='"$(VERSION)"' -DASSAY_PREFIX='"$(PREFIX)"' -c $< -o $@
 
 # Everything below the command line, as an ordinary archive for our own programs and tests.
 $(BUILD)/internal.a: $(LIB_OBJS)

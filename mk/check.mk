@@ -32,7 +32,7 @@ check-tidy: $(TIDY_STAMPS)
 	@echo "clang-tidy: $(words $(TIDY_STAMPS)) files"
 $(BUILD)/tidy/%.ok: %.c .clang-tidy $(wildcard src/*/*.h) | $(SETUP_STAMP)
 	@mkdir -p $(@D)
-	@clang-tidy --quiet $< -- $(CPPFLAGS) -std=gnu11 -DASSAY_VERSION='"$(VERSION)"' 2>$(@:.ok=.log) || { cat $(@:.ok=.log); exit 1; }
+	@clang-tidy --quiet $< -- $(CPPFLAGS) -std=gnu11 -DASSAY_VERSION='"$(VERSION)"' -DASSAY_PREFIX='"$(PREFIX)"' 2>$(@:.ok=.log) || { cat $(@:.ok=.log); exit 1; }
 	@touch $@
 
 format:

@@ -227,6 +227,7 @@ int process_start(struct process *p, const struct process_options *o, struct err
     memset(p, 0, sizeof *p);
     p->pidfd = p->out_fd = p->err_fd = -1;
     p->own_group = o->own_group;
+    p->is_notable = o->notable;
     const char *name = o->argv[0];
     if (o->n_fds > MAX_FDS)
         return error_set(err, ERR_INTERNAL, name, "more than %d descriptors handed over", MAX_FDS);
@@ -289,6 +290,15 @@ int process_start(struct process *p, const struct process_options *o, struct err
     return rc;
 }
 
+static void end_line(struct process *p)
+{
+    if (p->is_notable && p->line_bytes && p->is_notable(p->line, p->line_bytes)) {
+        memcpy(p->notable, p->line, p->line_bytes);
+        p->notable[p->line_bytes] = 0;
+    }
+    p->line_bytes = 0;
+}
+
 void process_read_stderr(struct process *p)
 {
     char chunk[4096];
@@ -299,11 +309,17 @@ void process_read_stderr(struct process *p)
         if (k < 0 && errno == EAGAIN)
             return;
         if (k <= 0) {
+            end_line(p);
             close_fd(&p->err_fd);
             return;
         }
-        for (ssize_t i = 0; i < k; i++)
+        for (ssize_t i = 0; i < k; i++) {
             p->tail[p->err_bytes++ % PROCESS_TAIL_BYTES] = chunk[i];
+            if (chunk[i] == '\n')
+                end_line(p);
+            else if (p->line_bytes < PROCESS_LINE_BYTES)
+                p->line[p->line_bytes++] = chunk[i];
+        }
     }
 }
 

@@ -24,6 +24,8 @@ struct process_options {
     bool own_group;
     // SIGKILL when the starting thread ends (the kernel counts threads, not processes: start it from one that stays).
     bool die_with_parent;
+    // Lines of stderr worth keeping when much is written after them; NULL: none. It sees their first bytes.
+    bool (*notable)(const char *line, size_t n);
 };
 
 enum process_end { PROCESS_EXITED, PROCESS_SIGNALED, PROCESS_TIMED_OUT, PROCESS_INTERRUPTED };
@@ -34,6 +36,7 @@ struct process_exit {
 };
 
 #define PROCESS_TAIL_BYTES 8192
+#define PROCESS_LINE_BYTES 512
 
 // A running or ended program. Fill through process_start only.
 struct process {
@@ -44,6 +47,10 @@ struct process {
     struct process_exit exit;      // once ended
     uint64_t err_bytes;            // all that came through err_fd
     char tail[PROCESS_TAIL_BYTES]; // the last of it: a ring, at err_bytes modulo its size
+    bool (*is_notable)(const char *line, size_t n);
+    char line[PROCESS_LINE_BYTES]; // the beginning of the line that is being read
+    size_t line_bytes;
+    char notable[PROCESS_LINE_BYTES + 1]; // the last notable line's beginning, or ""
 };
 
 // ERR_INPUT when the program cannot be started (missing, not executable): names it and the reason. On success

@@ -6,7 +6,8 @@
 //
 // A call that fails while the worker lives (a program that does not compile, a shape that does not fit) leaves it
 // usable. A worker that died, hung or broke the protocol is a failure: worker_failure describes it, the call and every
-// later one return ERR_DEVICE with the same text.
+// later one return ERR_DEVICE (ERR_INPUT when it died of a file that was cut short) with the same text. When
+// interrupt_pending, the call ends the worker and returns ERR_INTERRUPTED; that is no failure.
 #ifndef WORKER_WORKER_H
 #define WORKER_WORKER_H
 
@@ -19,7 +20,7 @@
 #include "base/str.h"
 #include "num/dtype.h"
 
-#define WORKER_MAX_RANK    8
+#define WORKER_MAX_RANK    16
 #define WORKER_MAX_ARGS    4096 // arguments or outputs of one program on one device
 #define WORKER_MAX_DEVICES 1024
 
@@ -61,7 +62,9 @@ struct worker_info {
 
 // Starts the program, loads the plugin, creates the client, selects the device. ERR_DEVICE: no plugin (says where it
 // was looked for), not a plugin, another major version, no such device (lists those that exist), a worker of another
-// version of the program, or it died (with the last of its stderr).
+// version of the program, or it died (with the last of its stderr). ERR_USAGE: XLA_FLAGS holds what the plugin would
+// end the process for. On an error *out is NULL, or a dead worker that only tells its failure: worker_stop it in any
+// case. The worker dies with the thread that starts it.
 int worker_start(struct worker **out, const struct worker_options *options, struct error *err);
 // Asks it to leave, then kills it; frees everything. NULL is fine.
 void worker_stop(struct worker *w);
@@ -73,8 +76,8 @@ struct worker_shape {
     int64_t dims[WORKER_MAX_RANK];
 };
 
-// A compile option of XLA ("xla_dump_to"); the worker sends the value with the type it looks like: true and false are
-// booleans, numbers are numbers, the rest is text.
+// A compile option of XLA ("xla_dump_to"). Values are text, "true" and "false" for a boolean; the plugin reads
+// the rest as its option's type.
 struct worker_override {
     const char *name, *value;
 };

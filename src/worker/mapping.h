@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts of files that the worker has mapped. Any thread of the plugin may read them at any time, so a file that is cut
+// short cannot become an error object: the worker names the file on stderr and exits with WORKER_EXIT_FILE.
+#ifndef WORKER_MAPPING_H
+#define WORKER_MAPPING_H
+
+#include <stddef.h>
+
+#include "base/error.h"
+
+#define WORKER_EXIT_FILE 74
+
+// Installs the handler of SIGBUS. Once, before the plugin is loaded.
+void mapping_watch(void);
+// Maps [offset, offset+bytes) of fd read-only; `name` is copied. *data is the first byte (NULL when bytes is 0). The
+// number of the mapping, or a negative error code: ERR_INPUT when the file ends before.
+int mapping_open(int fd, size_t offset, size_t bytes, const char *name, const void **data, struct error *err);
+void mapping_close(int mapping);
+
+#endif

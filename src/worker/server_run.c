@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests about buffers, execution and the worker itself.
+#include <assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/span.h"
+#include "worker/host_limits.h"
+#include "worker/mapping.h"
+#include "worker/server_state.h"
+
+static_assert(WORKER_MAX_RANK == ARRAY_MAX_RANK, "both sides hold the same shapes");
+
+#define ZERO_COPY_ALIGN 64 // bytes, as the CPU client wants
+
+int server_upload(struct server *s, struct server_request *r, struct error *err)
+{
+    struct msg_upload m = {0};
+    msg_upload(&r->in, &m);
+    int rc = server_read_done(r, err);
+    if (rc)
+        return rc;
+    struct array_type type = {.dtype = m.shape.dtype, .rank = m.shape.rank};
+    memcpy(type.dims, m.shape.dims, sizeof type.dims);
+    size_t wanted;
+    if (!array_type_bytes(&type, &wanted) || wanted != m.bytes) {
+        struct str text;
+        str_init(&text);
+        array_type_print(&text, &type);
+        rc = error_set(err, ERR_USAGE, m.name, "%zu bytes are given for %s", m.bytes, str_text(&text));
+        str_release(&text);
+        return rc;
+    }
+    if (m.position < 0 || (size_t)m.position >= s->n_order)
+        return error_set(err, ERR_USAGE, m.name, "there is no device at position %d of %zu", m.position, s->n_order);
+
+    const void *data;
+    int mapping = mapping_open(r->frame->fds[0], m.offset, m.bytes, m.name, &data, err);
+    if (mapping < 0)
+        return mapping;
+    bool in_place = strcmp(client_info(s->client)->platform_name, "cpu") == 0 && m.bytes &&
+                    (uintptr_t)data % ZERO_COPY_ALIGN == 0 && dtype_bits(type.dtype) >= 8;
+    struct buffer *b = NULL;
+    uint64_t start = clock_ns();
+    rc = buffer_from_host(&b, s->client, s->order[m.position], data, &type, in_place ? HOST_ZERO_COPY : HOST_COPY, err);
+    if (!rc)
+        rc = buffer_await(b, err);
+    uint64_t ns = clock_ns() - start;
+    // A copied source is given back at once, so that the tensor is not resident twice.
+    if (!in_place || rc) {
+        buffer_free(rc ? b : NULL);
+        mapping_close(mapping);
+        mapping = -1;
+    }
+    int id = rc ? rc : server_add_buffer(s, b, mapping, err);
+    if (id < 0) {
+        if (!rc) {
+            buffer_free(b);
+            if (mapping >= 0)
+                mapping_close(mapping);
+        }
+        return id;
+    }
+    size_t device_bytes = 0;
+    struct error not_offered = {0};
+    buffer_device_bytes(b, &device_bytes, &not_offered);
+    struct msg_upload_reply out = {
+        .id = id, .result = {.ns = ns, .device_bytes = device_bytes, .zero_copy = buffer_is_aliased(b)}};
+    msg_upload_reply(&r->out, &out);
+    return 0;
+}
+
+// The launch of a program with arguments by id.
+static int launch_of(struct server *s, const struct msg_execute *m, struct program *p, struct launch **out,
+                     struct error *err)
+{
+    size_t n_devices = program_info(p)->device_count;
+    if (m->n_args % n_devices)
+        return error_set(err, ERR_USAGE, NULL, "%zu arguments are given for %zu devices", m->n_args, n_devices);
+    struct buffer **args = arena_new(&s->arena, struct buffer *, m->n_args, err);
+    if (!args)
+        return err->code;
+    for (size_t i = 0; i < m->n_args; i++) {
+        const struct server_buffer *b = server_buffer(s, m->args[i], err);
+        if (!b) {
+            error_context(err, "argument %zu", i);
+            return err->code;
+        }
+        args[i] = b->buffer;
+    }
+    return launch_new(out, p, args, m->n_args / n_devices, err);
+}
+
+// Reads an EXECUTE or TIME request and prepares its launch.
+static int begin_execute(struct server *s, struct server_request *r, struct msg_execute *m, struct program **p,
+                         struct launch **launch, struct error *err)
+{
+    msg_execute(&r->in, m);
+    int rc = server_read_done(r, err);
+    if (rc)
+        return rc;
+    *p = server_program(s, m->executable, err);
+    return *p ? launch_of(s, m, *p, launch, err) : err->code;
+}
+
+int server_execute(struct server *s, struct server_request *r, struct error *err)
+{
+    struct msg_execute m = {0};
+    struct program *p;
+    struct launch *launch = NULL;
+    int rc = begin_execute(s, r, &m, &p, &launch, err);
+    if (rc)
+        return rc;
+    const struct program_info *info = program_info(p);
+    size_t n = info->device_count * info->output_count, kept = 0;
+    struct msg_execute_reply out = {.n_outputs = n};
+    struct buffer **outputs = arena_new(&s->arena, struct buffer *, n, err);
+    out.outputs = arena_new(&s->arena, int, n, err);
+    rc = outputs && out.outputs ? 0 : err->code;
+    bool ran = false;
+    if (!rc) {
+        uint64_t start = clock_ns();
+        rc = launch_run(launch, outputs, err);
+        out.ns = clock_ns() - start;
+        ran = !rc;
+    }
+    while (!rc && kept < n) {
+        int id = server_add_buffer(s, outputs[kept], -1, err);
+        if (id < 0)
+            rc = id;
+        else
+            out.outputs[kept++] = id;
+    }
+    launch_free(launch);
+    if (!rc)
+        msg_execute_reply(&r->out, &out);
+    if (rc && ran) {
+        for (size_t i = 0; i < n; i++) {
+            buffer_free(outputs[i]);
+            if (i < kept)
+                s->buffers[out.outputs[i]].buffer = NULL;
+        }
+    }
+    return rc;
+}
+
+int server_time(struct server *s, struct server_request *r, struct error *err)
+{
+    struct msg_execute m = {0};
+    struct program *p;
+    struct launch *launch = NULL;
+    int rc = begin_execute(s, r, &m, &p, &launch, err);
+    if (rc)
+        return rc;
+    struct msg_time_reply out = {.n = (size_t)m.runs};
+    out.ns = arena_new(&s->arena, uint64_t, out.n, err);
+    rc = out.ns ? launch_time(launch, out.n, out.ns, NULL, err) : err->code;
+    launch_free(launch);
+    if (!rc)
+        msg_time_reply(&r->out, &out);
+    return rc;
+}
+
+int server_download(struct server *s, struct server_request *r, struct error *err)
+{
+    struct msg_download m = {0};
+    msg_download(&r->in, &m);
+    int rc = server_read_done(r, err);
+    struct server_buffer *b = rc ? NULL : server_buffer(s, m.buffer, err);
+    if (!b)
+        return err->code;
+    int fd = r->frame->fds[0];
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) != 0 || (size_t)st.st_size != m.bytes)
+        return error_set(err, ERR_INTERNAL, NULL, "the memory for a download is not of its size, or not sealed");
+    void *dst = NULL;
+    if (m.bytes) {
+        dst = mmap(NULL, m.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (dst == MAP_FAILED)
+            return error_set(err, ERR_MEMORY, NULL, "no memory to map %zu bytes", m.bytes);
+    }
+    rc = buffer_to_host(b->buffer, dst, m.bytes, err);
+    if (dst)
+        munmap(dst, m.bytes);
+    return rc;
+}
+
+int server_free(struct server *s, struct server_request *r, struct error *err)
+{
+    struct msg_id m = {0};
+    msg_id(&r->in, &m);
+    int rc = server_read_done(r, err);
+    struct server_buffer *b = rc ? NULL : server_buffer(s, m.id, err);
+    if (!b)
+        return err->code;
+    buffer_free(b->buffer);
+    b->buffer = NULL;
+    if (b->mapping >= 0)
+        mapping_close(b->mapping);
+    return 0;
+}
+
+int server_memory(struct server *s, struct server_request *r, struct error *err)
+{
+    struct device_memory d;
+    struct worker_memory out = {.peak_resettable = s->peak_resettable};
+    int rc = server_read_done(r, err);
+    if (!rc)
+        rc = client_device_memory(s->client, s->order[0], &d, &out.has_device_stats, err);
+    if (rc)
+        return rc;
+    host_limits_memory(&out.rss_bytes, &out.peak_rss_bytes);
+    out.bytes_in_use = d.bytes_in_use;
+    out.peak_bytes_in_use = d.peak_bytes_in_use;
+    out.bytes_limit = d.bytes_limit;
+    out.bytes_reserved = d.bytes_reserved;
+    out.largest_free_block_bytes = d.largest_free_block_bytes;
+    out.num_allocs = d.allocation_count;
+    msg_memory_reply(&r->out, &out);
+    return 0;
+}
+
+int server_reset_peak(struct server *s, struct server_request *r, struct error *err)
+{
+    (void)s;
+    int rc = server_read_done(r, err);
+    if (!rc && !host_limits_reset_peak())
+        rc = error_set(err, ERR_DEVICE, NULL,
+                       "the kernel does not let the peak of memory be reset (/proc/self/clear_refs)");
+    return rc;
+}
+
+int server_spans(struct server *s, struct server_request *r, struct error *err)
+{
+    int rc = server_read_done(r, err);
+    if (rc)
+        return rc;
+    // As many as one ring holds at a time: most spans are the serving thread's.
+    struct span *recorded = arena_new(&s->arena, struct span, SPAN_RING_SLOTS, err);
+    struct msg_spans_reply out = {.spans = arena_new(&s->arena, struct worker_span, SPAN_RING_SLOTS, err)};
+    if (!recorded || !out.spans)
+        return err->code;
+    out.n = span_drain(recorded, SPAN_RING_SLOTS, &out.dropped);
+    for (size_t i = 0; i < out.n; i++) {
+        struct worker_span *to = &out.spans[i];
+        *to = (struct worker_span){
+            .start_ns = recorded[i].start_ns, .end_ns = recorded[i].end_ns, .tid = recorded[i].tid};
+        snprintf(to->name, sizeof to->name, "%s", span_name(recorded[i].name));
+    }
+    msg_spans_reply(&r->out, &out);
+    return 0;
+}
