@@ -14,33 +14,42 @@
 // Element types that products have a rate for.
 enum chip_type { CHIP_F64, CHIP_F32, CHIP_F16, CHIP_BF16, CHIP_FP8, CHIP_INT8, CHIP_FP4, CHIP_INT4, CHIP_TYPES };
 
-// One value as one source prints it.
+// Where something was read.
+struct chip_source {
+    const char *link; // a URL
+    const char *date; // of the page or snapshot read, YYYY-MM-DD
+    const char *cite; // both in one string: what a quantity carries
+};
+
+// Another value that was seen, in the unit of the chip_value it belongs to. NAN: the source says there is none.
 struct chip_reading {
-    double value;        // in the unit of the chip_value it belongs to; NAN: the source says there is none
+    double value;
     const char *printed; // as the source has it: "16 GB", "1600 Gbps"
-    const char *source;  // link
-    const char *date;    // of the page or snapshot read, YYYY-MM-DD
+    struct chip_source from;
 };
 
 // The value we use, and what else was seen.
 struct chip_value {
     double value; // NAN where none is known
     const char *unit;
-    enum origin origin;  // S, or D where it follows from printed values by `formula`
-    const char *printed; // as printed, with the source's own unit; NULL when there is no value
-    const char *source;  // link; where there is no value, the document that lists the others
-    const char *date;
-    const char *cite;                  // source and date in one string: what a quantity carries
-    const char *formula;               // for D
-    const char *reason;                // for NAN: why
-    const struct chip_reading *others; // ended by a row without source; NULL: none
+    enum origin origin;  // S; D where it follows from printed values; M for `local`
+    const char *printed; // S: as the source has it. D: the formula. NULL where there is no value
+    const char *note;    // why there is none, or how the printed value was read; else NULL
+    struct chip_source from;
+    const struct chip_reading *others; // ended by a row without `printed`; NULL: none
+};
+
+// What is told in words, or counted.
+struct chip_fact {
+    const char *text; // NULL: not known
+    struct chip_source from;
 };
 
 // When does an axis of a slice close into a ring? Never implied by the generation alone.
 enum chip_wrap {
-    CHIP_WRAP_NONE,    // no torus (a GPU), or not documented
+    CHIP_WRAP_NONE,    // no torus, or not documented
     CHIP_WRAP_FULL_16, // an axis of length 16 only (v5e, v6e)
-    CHIP_WRAP_CUBES,   // every axis, in slices whose axes are all multiples of 4
+    CHIP_WRAP_CUBES,   // every axis, in slices whose axes are all multiples of 4 (v4, v5p, tpu7x)
 };
 
 struct chip {
@@ -49,27 +58,31 @@ struct chip {
     const char *vendor;
     const char *device_kind; // as PJRT reports it; NULL where that is not known
     bool is_tpu;
+
+    // Counting: what the figures below are divided by.
     int devices_per_chip; // as JAX and PJRT count
-    int cores_per_chip;   // TensorCores, SMs, compute units; 0: not known
+    int cores_per_chip;   // of the kind that core_name says; 0: not known
     const char *core_name;
-    const char *counting;            // what the numbers of a slice's name count
-    const char *mxu;                 // matrix units per core; NULL: none or not known
-    const char *host;                // the machine it is sold in; NULL: not known
+    int torus_dims; // axes of a slice: 2 or 3; 0: not a torus
+    int ports;      // links per chip; a GPU has one, into its switch; 0: not known
+    enum chip_wrap wrap;
+    int pod_chips;              // largest slice; 0: not known
+    struct chip_source counted; // where these counts stand
+
+    const char *const *slices;       // shapes in use, "2x4"; ended by NULL; NULL: not known
+    struct chip_fact naming;         // what the number in an accelerator's name counts ("v5p-8")
+    struct chip_fact mxu;            // matrix units of one core
+    struct chip_fact host;           // the machine it is sold in
     unsigned pci_vendor, pci_device; // 0: not known
 
-    struct chip_value rate[CHIP_TYPES]; // FLOP/s, int: OP/s; per chip, dense, a multiply-add is two
+    struct chip_value rate[CHIP_TYPES]; // FLOP/s or OP/s; per chip, dense, a multiply-add counts as two
     struct chip_value memory;           // B, nominal, per chip
-    struct chip_value memory_usable;    // B, what the compiler will fill, per device
-    struct chip_value bandwidth;        // B/s of the memory, per chip
+    struct chip_value memory_usable;    // B, what XLA will fill, per device
+    struct chip_value bandwidth;        // B/s of that memory, per chip
     struct chip_value vmem;             // B of vector memory, per core
-    struct chip_value interconnect;     // B/s, all links and both directions, per chip
+    struct chip_value interconnect;     // B/s, all links, both directions, per chip
     struct chip_value link;             // B/s, one direction of one link
     struct chip_value power;            // W, per chip
-    int ports;                          // links per chip; 0: not a torus, or not known
-    int torus_dims;                     // 2, 3; 0: not a torus
-    enum chip_wrap wrap;
-    int pod_chips;             // largest slice; 0: not known
-    const char *const *slices; // topologies in use, "2x4"; ended by NULL; NULL: none
 };
 
 enum chip_scope { CHIP_PER_CHIP, CHIP_PER_DEVICE };
@@ -82,7 +95,6 @@ const struct chip *chip_at(size_t i); // in the order of the table; `local` is t
 int chip_find(const char *name, const struct chip **out, struct error *err);
 // The same without a message: NULL when there is none. For strings that come from a plugin.
 const struct chip *chip_by_device_kind(const char *device_kind);
-const struct chip *chip_by_pci(unsigned vendor, unsigned device);
 // Appends "v2, v3, ..., local".
 void chip_list_names(struct str *out);
 // One name per line: what a shell completes.

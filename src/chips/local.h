@@ -23,6 +23,9 @@ struct chip_local {
     struct chip_measured copy; // B/s read plus written by a copy too large for the caches
 };
 
+// The row without values: its reasons say how to get them.
+extern const struct chip chips_local_row;
+
 // Appends the folder of the calibrations: $XDG_CACHE_HOME/assay, else $HOME/.cache/assay. ERR_IO when neither is set.
 int chips_local_dir(struct str *out, struct error *err);
 // Appends DIR/local-KEY.json, where KEY is 16 hexadecimal digits of the SHA-256 of model and plugin hash.

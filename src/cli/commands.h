@@ -6,6 +6,7 @@
 #include "cli/command.h"
 
 #define COMMANDS(X)                                                                                                    \
+    X(chips)                                                                                                           \
     X(completion)                                                                                                      \
     X(help)
 

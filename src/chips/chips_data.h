@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CHIPS_CHIPS_DATA_H
+#define CHIPS_CHIPS_DATA_H
+
+#include "chips/chips.h"
+
+// The published chips, without `local`.
+extern const struct chip chips_data[];
+extern const size_t chips_data_count;
+
+#endif
