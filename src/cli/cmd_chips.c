@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "chips/local.h"
 #include "cli/commands.h"
+#include "cli/wrap.h"
 #include "report/format.h"
 #include "report/table.h"
 
@@ -21,15 +22,11 @@ static void overview_cell(struct table *t, struct quantity q, double unit, enum 
         table_null(t, NULL);
         return;
     }
+    // As many digits as sheets print; what is derived has three.
     double shown = q.value / unit;
-    int decimals = shown < 10 ? 2 : shown < 100 ? 1 : 0;
-    snprintf(text, sizeof text, "%.*f", shown == floor(shown) ? 0 : decimals, shown);
-    if (q.origin == origin) {
-        table_number(t, shown, text);
-        return;
-    }
-    size_t n = strlen(text);
-    snprintf(text + n, sizeof text - n, " [%c]", (char)q.origin);
+    int n = snprintf(text, sizeof text, "%.*g", q.origin == ORIGIN_SHEET || shown >= 1000 ? 4 : 3, shown);
+    if (q.origin != origin)
+        snprintf(text + n, sizeof text - (size_t)n, " [%c]", (char)q.origin);
     table_number(t, shown, text);
 }
 
@@ -46,7 +43,7 @@ static int overview(struct cli *cli, const struct chip *const *chips, size_t n, 
     table_origin(&t, ORIGIN_SHEET);
     table_column(&t, "memory", "GiB", TABLE_RIGHT, 1);
     table_origin(&t, ORIGIN_SHEET);
-    table_column(&t, "of it usable per device", "GiB", TABLE_RIGHT, 4);
+    table_column(&t, "usable", "GiB/device", TABLE_RIGHT, 4);
     table_origin(&t, ORIGIN_SHEET);
     table_column(&t, "bandwidth", "GB/s", TABLE_RIGHT, 1);
     table_origin(&t, ORIGIN_SHEET);
@@ -71,10 +68,13 @@ static int overview(struct cli *cli, const struct chip *const *chips, size_t n, 
     }
     int rc = table_print(&t, &cli->out, TABLE_TEXT, (size_t)cli->width, cli->color, err);
     table_release(&t);
-    str_addf(&cli->out,
-             "\nPer chip, dense, a multiply-add is two. [S] from a sheet, [D] derived, [M] measured; " FORMAT_NULL
-             " no value is known.\n`assay chips NAME` shows sources, dates and reasons, with --all also what other "
-             "sources say.\n");
+    str_add_char(&cli->out, '\n');
+    wrap_text(&cli->out,
+              "Per chip, dense, a multiply-add is two. [S] from a sheet, [D] derived, [M] measured; " FORMAT_NULL
+              ": no value is known.",
+              0, 0, cli->width);
+    wrap_text(&cli->out, "`assay chips NAME` shows sources, dates and reasons, with --all also what other sources say.",
+              0, 0, cli->width);
     return rc;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/parse.h"
+#include "cli/wrap.h"
 
 #define MANUAL_DATE "2026-11-29" // of the text below; man pages carry one
 
@@ -47,34 +48,6 @@ static void pad(struct str *out, int n)
     str_addf(out, "%*s", n, "");
 }
 
-// Words of `text`, wrapped at the page's width; the first line has been indented to `column` already when `begun`.
-static void wrap(struct page *p, const char *text, int indent, int column)
-{
-    bool empty = column <= indent;
-    if (empty) {
-        pad(p->out, indent - column);
-        column = indent;
-    }
-    while (*text) {
-        int n = (int)strcspn(text, " ");
-        if (n && !empty && column + 1 + n > p->width) {
-            str_add_char(p->out, '\n');
-            pad(p->out, indent);
-            column = indent;
-            empty = true;
-        }
-        if (n) {
-            if (!empty)
-                str_add_char(p->out, ' ');
-            str_add_n(p->out, text, (size_t)n);
-            column += n + !empty;
-            empty = false;
-        }
-        text += n + (text[n] == ' ');
-    }
-    str_add_char(p->out, '\n');
-}
-
 static void section(struct page *p, const char *title)
 {
     if (p->roff)
@@ -94,7 +67,7 @@ static void paragraph(struct page *p, const char *text, bool first)
     }
     if (!first)
         str_add_char(p->out, '\n');
-    wrap(p, text, INDENT, 0);
+    wrap_text(p->out, text, INDENT, 0, p->width);
 }
 
 // A term with its explanation below it, or beside it where `beside` is the column for that and the term is short.
@@ -113,10 +86,10 @@ static void item(struct page *p, const char *term, const char *text, int beside)
     int column = INDENT + (int)strlen(term);
     if (column + 2 <= beside && beside + 20 <= p->width) {
         pad(p->out, beside - column);
-        wrap(p, text, beside, beside);
+        wrap_text(p->out, text, beside, beside, p->width);
     } else {
         str_add_char(p->out, '\n');
-        wrap(p, text, DEEP, 0);
+        wrap_text(p->out, text, DEEP, 0, p->width);
     }
 }
 
@@ -190,7 +163,7 @@ static void name_section(struct page *p, const char *name, const char *summary)
     }
     pad(p->out, INDENT);
     str_addf(p->out, "%s -", name);
-    wrap(p, summary, INDENT, INDENT + (int)strlen(name) + 2);
+    wrap_text(p->out, summary, INDENT, INDENT + (int)strlen(name) + 2, p->width);
 }
 
 // "assay-trace-ops" for "trace ops".
