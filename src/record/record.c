@@ -42,7 +42,10 @@ static int name_record(struct record *r, const char *dir, struct error *err)
                          n ? "the run directory's name is too long" : "the run directory has no name");
     memcpy(r->path, dir, n);
     r->path[n] = '\0';
-    if (name_kind(leaf_of(r->path)) != NAME_RECORD)
+    const char *leaf = leaf_of(r->path);
+    if (strcmp(leaf, ".") == 0 || strcmp(leaf, "..") == 0)
+        return error_set(err, ERR_USAGE, dir, "names no directory of its own");
+    if (name_kind(leaf) != NAME_RECORD)
         return error_set(err, ERR_USAGE, dir, "a name that ends like this is how unfinished records are called");
     return 0;
 }
