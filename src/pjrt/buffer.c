@@ -3,7 +3,8 @@
 
 #include "pjrt/api.h"
 
-#define ZERO_COPY_ALIGN 64 // what the CPU client needs to use host memory in place
+#define F6_API_MINOR    114 // a plugin from before it ends the process when it meets the f6 types
+#define ZERO_COPY_ALIGN 64  // what the CPU client needs to use host memory in place
 
 static int check_pred(const uint8_t *bytes, size_t n, struct error *err)
 {
@@ -24,6 +25,10 @@ static int check_host_array(const struct client *c, size_t device, const void *d
                          dtype_name(type->dtype), type->rank);
     if (*bytes > 0 && !data)
         return error_set(err, ERR_USAGE, "array data", "no data is given for an array of %zu bytes", *bytes);
+    const struct plugin_info *plugin = &c->plugin->info;
+    if (dtype_info(type->dtype)->pjrt >= PJRT_Buffer_Type_F6E2M3FN && plugin->api_minor < F6_API_MINOR)
+        return error_set(err, ERR_DEVICE, "array type", "%s came with PJRT API 0.%d, the plugin's is %d.%d",
+                         dtype_name(type->dtype), F6_API_MINOR, plugin->api_major, plugin->api_minor);
     if (copy == HOST_ZERO_COPY && *bytes > 0 && (uintptr_t)data % ZERO_COPY_ALIGN != 0)
         return error_set(err, ERR_USAGE, "array data", "zero copy needs data aligned to %d bytes", ZERO_COPY_ALIGN);
     return type->dtype == DT_PRED ? check_pred(data, *bytes, err) : 0;
@@ -90,13 +95,41 @@ int buffer_from_host(struct buffer **out, struct client *c, size_t device, const
     return 0;
 }
 
-static int host_copy_out(struct buffer *b, void *dst, size_t *bytes, PJRT_Event **done, struct error *err)
+// ---- copying out ----
+
+// The order in which the dimensions lie on the device, the fastest first; row-major where the plugin does not say.
+static int device_order(struct buffer *b, int64_t minor_to_major[ARRAY_MAX_RANK], struct error *err)
+{
+    int rank = b->type.rank;
+    for (int i = 0; i < rank; i++)
+        minor_to_major[i] = rank - 1 - i;
+    PJRT_ARGS(b->client->plugin, PJRT_Buffer_GetMemoryLayout_Args, args);
+    args->buffer = b->buffer;
+    args->layout.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE;
+    bool offered;
+    int rc = PJRT_TRY(b->client->plugin, PJRT_Buffer_GetMemoryLayout, args, &offered, err);
+    if (rc || !offered || args->layout.type != PJRT_Buffer_MemoryLayout_Type_Tiled)
+        return rc;
+    const PJRT_Buffer_MemoryLayout_Tiled *tiled = &args->layout.tiled;
+    bool seen[ARRAY_MAX_RANK] = {false};
+    if (tiled->minor_to_major_size != (size_t)rank)
+        return error_set(err, ERR_DEVICE, b->client->plugin->info.path,
+                         "the plugin orders %zu dimensions of an array that has %d", tiled->minor_to_major_size, rank);
+    for (int i = 0; i < rank; i++) {
+        int64_t d = tiled->minor_to_major[i];
+        if (d < 0 || d >= rank || seen[d])
+            return error_set(err, ERR_DEVICE, b->client->plugin->info.path,
+                             "the plugin's order of an array's dimensions is no order");
+        seen[d] = true;
+        minor_to_major[i] = d;
+    }
+    return 0;
+}
+
+// Copies out in the given order of dimensions, without tiles or padding. With dst NULL only *bytes is set.
+static int copy_out(struct buffer *b, const int64_t *minor_to_major, void *dst, size_t *bytes, struct error *err)
 {
     const struct plugin *p = b->client->plugin;
-    int64_t minor_to_major[ARRAY_MAX_RANK];
-    for (int i = 0; i < b->type.rank; i++)
-        minor_to_major[i] = b->type.rank - 1 - i;
-    // Without a layout the bytes come in the device's order of dimensions.
     PJRT_Buffer_MemoryLayout layout = {.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE};
     layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
     layout.tiled.struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE;
@@ -109,31 +142,88 @@ static int host_copy_out(struct buffer *b, void *dst, size_t *bytes, PJRT_Event 
     args->dst_size = *bytes;
     int rc = PJRT_CALL(p, PJRT_Buffer_ToHostBuffer, args, err);
     *bytes = args->dst_size;
-    *done = args->event;
-    if (!rc && args->event)
-        pjrt_live_add(1);
-    return rc;
+    if (rc || !args->event)
+        return rc;
+    pjrt_live_add(1);
+    return event_await(p, args->event, "PJRT_Buffer_ToHostBuffer", err);
 }
 
-int buffer_to_host(struct buffer *b, void *dst, size_t bytes, struct error *err)
+// Row-major from the order of minor_to_major; elements of `size` bytes.
+static void reorder(const struct array_type *type, const int64_t *minor_to_major, size_t size, const char *src,
+                    char *dst)
 {
-    size_t want, needed = 0;
-    if (!array_type_bytes(&b->type, &want) || want != bytes)
-        return error_set(err, ERR_USAGE, "destination", "%zu bytes are given for a %s array of %zu bytes", bytes,
-                         dtype_name(b->type.dtype), want);
-    if (bytes == 0)
-        return buffer_await(b, err);
-    PJRT_Event *done = NULL;
-    int rc = host_copy_out(b, NULL, &needed, &done, err);
+    size_t stride[ARRAY_MAX_RANK], step = size, count;
+    int64_t at[ARRAY_MAX_RANK] = {0};
+    for (int i = 0; i < type->rank; i++) {
+        stride[minor_to_major[i]] = step;
+        step *= (size_t)type->dims[minor_to_major[i]];
+    }
+    if (!array_type_count(type, &count))
+        return;
+    for (size_t n = 0; n < count; n++, dst += size) {
+        memcpy(dst, src, size);
+        for (int d = type->rank - 1; d >= 0; d--) { // to the next element of dst
+            src += stride[d];
+            if (++at[d] < type->dims[d])
+                break;
+            src -= stride[d] * (size_t)type->dims[d];
+            at[d] = 0;
+        }
+    }
+}
+
+// The plugin leaves the upper bits of a narrow element zero.
+static void extend_signs(enum dtype dtype, void *data, size_t n)
+{
+    int spare = 8 - dtype_bits(dtype);
+    if (dtype_info(dtype)->kind != DTK_SIGNED || spare <= 0)
+        return;
+    int8_t *bytes = data;
+    for (size_t i = 0; i < n; i++)
+        bytes[i] = (int8_t)((int8_t)(bytes[i] << spare) >> spare);
+}
+
+// Asks for the device's own order and reorders here: some plugins ignore the order they are asked for.
+static int copy_row_major(struct buffer *b, void *dst, size_t bytes, struct error *err)
+{
+    int64_t order[ARRAY_MAX_RANK];
+    int rc = device_order(b, order, err);
+    if (rc)
+        return rc;
+    size_t needed = 0;
+    rc = copy_out(b, order, NULL, &needed, err);
     if (rc)
         return rc;
     if (needed > bytes)
         return error_set(err, ERR_DEVICE, b->client->plugin->info.path,
                          "the plugin wants to write %zu bytes for a %s array of %zu bytes", needed,
                          dtype_name(b->type.dtype), bytes);
-    rc = host_copy_out(b, dst, &bytes, &done, err);
-    if (!rc && done)
-        rc = event_await(b->client->plugin, done, "PJRT_Buffer_ToHostBuffer", err);
+    bool row_major = true;
+    for (int i = 0; i < b->type.rank; i++)
+        row_major &= order[i] == b->type.rank - 1 - i;
+    if (row_major)
+        return copy_out(b, order, dst, &bytes, err);
+    char *as_it_lies = malloc(bytes);
+    if (!as_it_lies)
+        return error_set(err, ERR_MEMORY, NULL, "no memory to reorder an array of %zu bytes", bytes);
+    rc = copy_out(b, order, as_it_lies, &bytes, err);
+    if (!rc)
+        reorder(&b->type, order, ((size_t)dtype_bits(b->type.dtype) + 7) / 8, as_it_lies, dst);
+    free(as_it_lies);
+    return rc;
+}
+
+int buffer_to_host(struct buffer *b, void *dst, size_t bytes, struct error *err)
+{
+    size_t want;
+    if (!array_type_bytes(&b->type, &want) || want != bytes)
+        return error_set(err, ERR_USAGE, "destination", "%zu bytes are given for a %s array of %zu bytes", bytes,
+                         dtype_name(b->type.dtype), want);
+    if (bytes == 0)
+        return buffer_await(b, err);
+    int rc = copy_row_major(b, dst, bytes, err);
+    if (!rc)
+        extend_signs(b->type.dtype, dst, bytes);
     return rc;
 }
 

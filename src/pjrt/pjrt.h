@@ -46,8 +46,9 @@ struct array_type {
 
 // Number of elements; false on a negative extent, a rank out of range or overflow.
 bool array_type_count(const struct array_type *t, size_t *out);
-// Bytes in host memory. Elements narrower than a byte take one byte each there (the plugin packs them on the way in),
-// so this is not dtype_bytes for s4, u4, s2, u2, f4e2m1fn, f6*. False as above, or for DT_INVALID.
+// Bytes in host memory. Elements narrower than a byte take one byte each there (the plugin packs them on the way in and
+// ignores the upper bits; on the way out signed ones are sign-extended), so this is not dtype_bytes for s4, u4, s2, u2,
+// f4e2m1fn, f6*. False as above, or for DT_INVALID.
 bool array_type_bytes(const struct array_type *t, size_t *out);
 bool array_type_equal(const struct array_type *a, const struct array_type *b);
 // "bf16[2,3]", as HLO writes it; appended.

@@ -135,6 +135,7 @@ int event_await(const struct plugin *p, PJRT_Event *event, const char *function,
     X(PJRT_Buffer_Destroy)                                                                                             \
     X(PJRT_Buffer_ElementType)                                                                                         \
     X(PJRT_Buffer_Dimensions)                                                                                          \
+    X(PJRT_Buffer_GetMemoryLayout)                                                                                     \
     X(PJRT_Buffer_ToHostBuffer)                                                                                        \
     X(PJRT_Buffer_ReadyEvent)                                                                                          \
     X(PJRT_Buffer_OnDeviceSizeInBytes)                                                                                 \
