@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/sha256.h"
 #include "base/str.h"
 #include "test.h"
@@ -111,6 +112,43 @@ TEST(models_wordpiece_equals_reference)
     CHECK(number > 2000);
     CHECK_INT(bad, 0);
     str_release(&file);
+    wordpiece_release(&w);
+}
+
+// The sentences the embedding fixtures are made from: they have not changed since, and give the same ids.
+TEST(models_wordpiece_sentences)
+{
+    struct error err = {0};
+    struct wordpiece_config config;
+    struct wordpiece w;
+    wordpiece_config_default(&config);
+    REQUIRE_OK(wordpiece_open(&w, at_top("third_party/models/minilm/vocab.txt"), &config, &err), &err);
+    struct str file, index;
+    str_init(&file), str_init(&index);
+    REQUIRE_OK(file_read(&file, at_top("data/sentences.txt"), 1u << 20, &err), &err);
+    REQUIRE_OK(file_read(&index, at_top("tests/fixtures/minilm/index.json"), 1u << 20, &err), &err);
+    json_t *o = json_parse(index.text, index.length, "index.json", &err);
+    REQUIRE(o);
+    const json_t *want = json_object_get(o, "ids");
+    CHECK_INT(json_array_size(want), 200);
+    const char *line = file.text;
+    for (size_t i = 0; i < json_array_size(want); i++) {
+        static int32_t ids[256];
+        struct wordpiece_info info;
+        const json_t *row = json_array_get(want, i);
+        size_t n = strcspn(line, "\n"), bad = 0;
+        REQUIRE_OK(wordpiece_encode(&w, line, n, ids, 256, &info, &err), &err);
+        CHECK_INT(info.n_ids, json_array_size(row));
+        for (size_t k = 0; k < info.n_ids; k++)
+            bad += json_integer_value(json_array_get(row, k)) != ids[k];
+        CHECK_INT(bad, 0);
+        line += n + 1;
+    }
+    char hex[65];
+    REQUIRE_OK(sha256_bytes(file.text, (size_t)(line - file.text), hex, &err), &err);
+    CHECK_STR(hex, json_string_value(json_object_get(o, "sentences_sha256")));
+    json_decref(o);
+    str_release(&file), str_release(&index);
     wordpiece_release(&w);
 }
 
