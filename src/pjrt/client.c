@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "base/threads.h"
 #include "pjrt/api.h"
 
 static PJRT_NamedValue named_value(const struct attribute *a)
@@ -38,18 +36,6 @@ static PJRT_NamedValue named_value(const struct attribute *a)
     return v;
 }
 
-// The CPU client's devices share one pool of threads; devices that wait for each other in a collective need one each,
-// and a second one for the work inside. XLA reads this variable when the client is made.
-static void widen_thread_pool(int device_count)
-{
-    size_t want = 2 * (size_t)device_count;
-    if (want <= threads_available() || getenv("PJRT_NPROC") || getenv("NPROC"))
-        return;
-    char text[24];
-    snprintf(text, sizeof text, "%zu", want);
-    setenv("NPROC", text, 1);
-}
-
 static int create(struct client *c, const struct client_options *options, struct error *err)
 {
     size_t count = options->option_count, with_devices = count + (options->device_count > 0);
@@ -61,8 +47,6 @@ static int create(struct client *c, const struct client_options *options, struct
     if (with_devices > count) {
         struct attribute devices = {"cpu_device_count", .type = ATTRIBUTE_INT, .integer = options->device_count};
         values[count] = named_value(&devices);
-        if (options->device_count > 1)
-            widen_thread_pool(options->device_count);
     }
     PJRT_ARGS(c->plugin, PJRT_Client_Create_Args, args);
     args->create_options = values;

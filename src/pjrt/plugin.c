@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ctype.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -55,10 +56,16 @@ int plugin_check(const struct plugin *p, PJRT_Error *error, const char *function
         PJRT_ARGS(p, PJRT_Error_Message_Args, message);
         message->error = error;
         p->api->PJRT_Error_Message(message);
+        // The places in XLA's sources that may follow are for its authors.
+        const char *text = message->message ? message->message : "";
+        size_t n = message->message ? message->message_size : 0;
+        const char *trace = memmem(text, n, "=== Source Location", 19);
+        n = trace ? (size_t)(trace - text) : n;
+        while (n > 0 && isspace((unsigned char)text[n - 1]))
+            n--;
         bool memory = code->code == PJRT_Error_Code_RESOURCE_EXHAUSTED;
         rc = error_set(err, ERR_DEVICE, function, "%s%s: %.*s", memory ? "out of memory on the device: " : "",
-                       status_name(code->code), message->message_size > 4096 ? 4096 : (int)message->message_size,
-                       message->message ? message->message : "");
+                       status_name(code->code), n > 4096 ? 4096 : (int)n, text);
     }
     destroy->error = error;
     p->api->PJRT_Error_Destroy(destroy);
