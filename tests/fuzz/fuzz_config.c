@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// config.json of a model and of a pooling module. What is accepted must be within the limits that are promised.
+#include <stdlib.h>
+
+#include "io/hf_config.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct error e = {0};
+    struct hf_config c;
+    if (hf_config_parse(&c, (const char *)data, size, "fuzz", &e) == 0) {
+        struct bert_config b;
+        if (hf_config_bert(&c, &b, &e) == 0 &&
+            (b.hidden_size < 1 || b.num_attention_heads < 1 || b.hidden_size % b.num_attention_heads ||
+             b.vocab_size < 1 || !(b.layer_norm_eps > 0)))
+            abort();
+        hf_config_release(&c);
+    }
+    if (!e.code)
+        return 0; // a model's configuration is not one of pooling
+    struct error e2 = {0};
+    enum pooling_mode mode;
+    if (pooling_parse((const char *)data, size, "fuzz", &mode, &e2) == 0 && pooling_mode_name(mode)[0] == 'u')
+        abort();
+    return 0;
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fixture.h"
+
+#include "base/file.h"
+#include "test.h"
+
+const char *fixture_path(const char *name)
+{
+    static char path[1024];
+    snprintf(path, sizeof path, "%s/tests/fixtures/%s", test_top(), name);
+    return path;
+}
+
+static void give_up(const char *name, const struct error *e)
+{
+    printf("  fixture %s: %s\n", name, e->message);
+    fflush(stdout);
+    exit(1);
+}
+
+json_t *fixture_json(const char *name)
+{
+    struct error e = {0};
+    struct str text;
+    str_init(&text);
+    if (file_read(&text, fixture_path(name), 1 << 26, &e))
+        give_up(name, &e);
+    json_t *root = json_parse(str_text(&text), text.length, name, &e);
+    str_release(&text);
+    if (!root)
+        give_up(name, &e);
+    return root;
+}
+
+double fixture_number(const json_t *o, const char *key)
+{
+    struct error e = {0};
+    double v = NAN;
+    if (json_get_double(o, key, "fixture", &v, &e))
+        give_up(key, &e);
+    return v;
+}
+
+float *fixture_floats(const json_t *o, const char *key, size_t *n)
+{
+    const json_t *a = json_object_get(o, key);
+    *n = json_array_size(a);
+    float *out = malloc((*n + 1) * sizeof *out);
+    for (size_t i = 0; out && i < *n; i++) {
+        uint32_t bits = (uint32_t)json_integer_value(json_array_get(a, i));
+        memcpy(&out[i], &bits, sizeof bits);
+    }
+    return out;
+}
+
+int8_t *fixture_bytes(const json_t *o, const char *key, size_t *n)
+{
+    const json_t *a = json_object_get(o, key);
+    *n = json_array_size(a);
+    int8_t *out = malloc(*n + 1);
+    for (size_t i = 0; out && i < *n; i++)
+        out[i] = (int8_t)json_integer_value(json_array_get(a, i));
+    return out;
+}
