@@ -10,7 +10,7 @@
 
 TEST_ENV = TOP=$(CURDIR) BUILD=$(abspath $(BUILD))
 UNIT_SRCS := $(sort $(wildcard tests/unit/*.c))
-$(BUILD)/test-unit: $(call obj,$(UNIT_SRCS)) $(BUILD)/internal.a
+$(BUILD)/test-unit: $(call obj,$(UNIT_SRCS) $(filter-out src/cli/main.c,$(CLI_SRCS))) $(BUILD)/internal.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # Both kinds run, even when the first one fails.

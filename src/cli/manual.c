@@ -197,7 +197,7 @@ static void command_page(struct page *p, const struct command *c)
         section(p, "OPTIONS");
         options(p, c->options);
     }
-    section(p, "OPTIONS OF EVERY COMMAND");
+    section(p, "GLOBAL OPTIONS");
     options(p, global_options);
     if (c->examples) {
         section(p, "EXAMPLES");
@@ -262,7 +262,7 @@ static void program_page(struct page *p, const struct command *const *all)
     }
     for (size_t i = 0; all[i]; i++)
         item(p, all[i]->name, all[i]->summary, INDENT + widest + 2);
-    section(p, "OPTIONS OF EVERY COMMAND");
+    section(p, "GLOBAL OPTIONS");
     options(p, global_options);
     section(p, "EXIT STATUS");
     for (size_t i = 0; i < sizeof exits / sizeof *exits; i++)
