@@ -233,8 +233,13 @@ static int start_process(struct worker *w, const struct worker_options *o, struc
         rc = error_set(err, ERR_MEMORY, NULL, "no channel to a worker: %s", strerror(errno));
     if (!rc) {
         const char *const argv[] = {program.text, "--channel=3", NULL};
-        struct process_options p = {
-            .argv = argv, .err = PROCESS_PIPE, .fds = &ends[1], .n_fds = 1, .own_group = true, .die_with_parent = true};
+        struct process_options p = {.argv = argv,
+                                    .err = PROCESS_PIPE,
+                                    .fds = &ends[1],
+                                    .n_fds = 1,
+                                    .own_group = true,
+                                    .die_with_parent = true,
+                                    .notable = worker_failure_is_fatal};
         struct error start_err = {0};
         rc = process_start(&w->process, &p, &start_err);
         if (rc) // a program that cannot be started is no bad input

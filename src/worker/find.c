@@ -139,9 +139,11 @@ int worker_find_plugin(const char *device, struct str *path, struct error *err)
     str_init(&candidate);
     str_init(&tried);
     int rc = 0;
-    if (find_plugin(&candidate, &tried, p))
-        str_add_n(path, candidate.text, candidate.length);
-    else
+    if (find_plugin(&candidate, &tried, p)) {
+        char *plain = realpath(candidate.text, NULL); // without the ../ of the search
+        str_add(path, plain ? plain : candidate.text);
+        free(plain);
+    } else
         rc = error_set(
             err, ERR_DEVICE, device,
             "there is no plugin for it; %s, and ASSAY_PLUGIN_PATH or --plugin name it elsewhere; looked for: %s",
