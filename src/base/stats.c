@@ -33,7 +33,8 @@ double stats_quantile(const double *values, size_t n, double q, double *scratch)
     size_t i = (size_t)at;
     if (i + 1 >= n)
         return scratch[n - 1];
-    return scratch[i] + (at - (double)i) * (scratch[i + 1] - scratch[i]);
+    double fraction = at - (double)i; // at zero the next one does not count, even when it is infinite
+    return fraction > 0 ? scratch[i] + fraction * (scratch[i + 1] - scratch[i]) : scratch[i];
 }
 
 double stats_median(const double *values, size_t n, double *scratch)
@@ -77,38 +78,37 @@ double stats_max(const double *values, size_t n)
     return m;
 }
 
-// P(Bin(n, 1/2) <= k), summed in logarithms so that large n neither overflows nor underflows.
-static double binomial_half_cdf(size_t n, size_t k)
+// P(Bin(n, 1/2) = k), through logarithms so that large n neither overflows nor underflows.
+static double binomial_half(size_t n, size_t k)
 {
-    double sum = 0;
-    for (size_t i = 0; i <= k && i <= n; i++)
-        sum += exp(lgamma((double)n + 1) - lgamma((double)i + 1) - lgamma((double)(n - i) + 1) - (double)n * M_LN2);
-    return sum > 1 ? 1 : sum;
+    int sign; // lgamma keeps it in a global
+    return exp(lgamma_r((double)n + 1, &sign) - lgamma_r((double)k + 1, &sign) - lgamma_r((double)(n - k) + 1, &sign) -
+               (double)n * M_LN2);
 }
 
 void stats_median_interval(size_t n, double confidence, size_t *low, size_t *high, double *coverage)
 {
+    double below = binomial_half(n, 0); // P(Bin <= k): [x_k, x_(n-1-k)] misses the median on that side
     *low = 0;
     *high = n ? n - 1 : 0;
-    *coverage = n > 1 ? 1 - 2 * binomial_half_cdf(n, 0) : 0;
-    // [x_low, x_high] misses the median when at most `low` samples lie on one side of it.
-    for (size_t k = 1; n > 2 && k < (n - 1) / 2 + 1 && k < n - 1 - k; k++) {
-        double c = 1 - 2 * binomial_half_cdf(n, k);
-        if (c < confidence)
+    *coverage = n > 1 ? 1 - 2 * below : 0;
+    for (size_t k = 1; n > 2 && k < n - 1 - k; k++) {
+        below += binomial_half(n, k);
+        if (1 - 2 * below < confidence)
             break;
         *low = k;
         *high = n - 1 - k;
-        *coverage = c;
+        *coverage = 1 - 2 * below;
     }
 }
 
 double stats_sign_test(size_t above, size_t below)
 {
     size_t n = above + below, fewer = above < below ? above : below;
-    if (n == 0)
-        return 1;
-    double p = 2 * binomial_half_cdf(n, fewer);
-    return p > 1 ? 1 : p;
+    double tail = 0;
+    for (size_t k = 0; k <= fewer; k++)
+        tail += binomial_half(n, k);
+    return fmin(1, 2 * tail);
 }
 
 double stats_slope(const double *values, size_t n)
@@ -151,6 +151,10 @@ double stats_spearman(const double *x, const double *y, size_t n, double *scratc
 {
     if (n < 2)
         return NAN;
+    for (size_t i = 0; i < n; i++) {
+        if (isnan(x[i]) || isnan(y[i]))
+            return NAN;
+    }
     double *rx = scratch, *ry = scratch + n;
     ranks(x, n, rx, order);
     ranks(y, n, ry, order);

@@ -307,8 +307,8 @@ bool parse_double(const char *s, double *out)
     char *end;
     errno = 0;
     double v = strtod(s, &end);
-    if (*end || end == s || !isfinite(v))
-        return false;
+    if (*end || end == s || !isfinite(v) || strpbrk(s, "xX"))
+        return false; // strtod also reads hexadecimal
     *out = v;
     return true;
 }

@@ -2,6 +2,7 @@
 #include "lab/measure.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,8 @@
 #define OUTLIER_Z 3.5
 // sqrt(pi / 2): makes the mean absolute deviation equal the standard deviation for normal samples.
 #define MEAN_DEVIATION_SCALE 1.2533141373155003
+
+#define NOT_A_TIME "a run has no time"
 
 struct measure_warmup_policy measure_warmup_default(void)
 {
@@ -55,6 +58,18 @@ enum measure_warmth measure_warmup_add(struct measure_warmup *w, double ns)
     return w->state;
 }
 
+// A measured quantity; where there is no number, `why_not` joins the source.
+static void measured(struct jw *w, const char *key, double value, const char *unit, const char *source,
+                     const char *why_not)
+{
+    char reason[512];
+    if (!isfinite(value)) {
+        snprintf(reason, sizeof reason, "%.300s: %s", source, why_not);
+        source = reason;
+    }
+    quantity_json_kv(w, key, quantity_make(value, unit, ORIGIN_MEASURED, source));
+}
+
 void measure_warmup_json(struct jw *w, const struct measure_warmup *m, const char *source)
 {
     static const char *const names[] = {[WARMUP_COLD] = "cold", [WARMUP_FLAT] = "flat", [WARMUP_CAPPED] = "capped"};
@@ -63,8 +78,8 @@ void measure_warmup_json(struct jw *w, const struct measure_warmup *m, const cha
     jw_kv_string(w, "state", names[m->state]);
     jw_kv_uint(w, "window", m->policy.window);
     jw_kv_double(w, "flat_fraction", m->policy.flat_fraction);
-    quantity_json_kv(w, "change", quantity_make(m->change, "1", ORIGIN_MEASURED, source));
-    quantity_json_kv(w, "total", quantity_make(m->total_ns, "ns", ORIGIN_MEASURED, source));
+    measured(w, "change", m->change, "1", source, m->runs < m->policy.window ? "no whole window ran" : NOT_A_TIME);
+    measured(w, "total", m->total_ns, "ns", source, NOT_A_TIME);
     jw_object_end(w);
 }
 
@@ -136,27 +151,32 @@ void measure_summary_scale(struct measure_summary *s, double factor)
         *scaled[i] *= factor;
 }
 
-static void measured(struct jw *w, const char *key, double value, const char *unit, const char *source)
-{
-    quantity_json_kv(w, key, quantity_make(value, unit, ORIGIN_MEASURED, source));
-}
-
 void measure_summary_json(struct jw *w, const struct measure_summary *s, const char *unit, const char *source)
 {
+    char broken[96];
+    const char *no_value = "there are no samples", *no_spread = "one sample has no spread";
+    const char *no_drift = s->n < 3 ? "fewer than three samples have no drift" : "the median is zero";
+    if (s->not_finite) {
+        snprintf(broken, sizeof broken, "%zu of %zu samples %s not a number", s->not_finite, s->n,
+                 s->not_finite == 1 ? "is" : "are");
+        no_value = no_spread = no_drift = broken;
+    } else if (s->n == 0) {
+        no_spread = no_drift = no_value;
+    }
     jw_object(w);
     jw_kv_uint(w, "n", s->n);
     jw_kv_uint(w, "not_finite", s->not_finite);
-    measured(w, "min", s->min, unit, source);
-    measured(w, "p50", s->p50, unit, source);
-    measured(w, "p90", s->p90, unit, source);
-    measured(w, "mean", s->mean, unit, source);
-    measured(w, "mad", s->mad, unit, source);
-    measured(w, "p50_low", s->p50_low, unit, source);
-    measured(w, "p50_high", s->p50_high, unit, source);
+    measured(w, "min", s->min, unit, source, no_value);
+    measured(w, "p50", s->p50, unit, source, no_value);
+    measured(w, "p90", s->p90, unit, source, no_value);
+    measured(w, "mean", s->mean, unit, source, no_value);
+    measured(w, "mad", s->mad, unit, source, no_spread);
+    measured(w, "p50_low", s->p50_low, unit, source, no_spread);
+    measured(w, "p50_high", s->p50_high, unit, source, no_spread);
     jw_kv_double(w, "confidence", s->confidence);
     jw_kv_double(w, "coverage", s->coverage);
     jw_kv_uint(w, "outliers", s->outliers);
-    measured(w, "drift", s->drift, "1", source);
+    measured(w, "drift", s->drift, "1", source, no_drift);
     jw_object_end(w);
 }
 
@@ -279,18 +299,27 @@ int measure_compare(struct measure_comparison *c, const double *baseline, const 
 
 void measure_comparison_json(struct jw *w, const struct measure_comparison *c, const char *source)
 {
+    char broken[96];
+    const char *no_ratio = "there are no pairs", *no_interval = "one pair has no interval";
+    if (c->invalid) {
+        snprintf(broken, sizeof broken, "%zu of %zu pairs %s not two positive times", c->invalid, c->pairs,
+                 c->invalid == 1 ? "is" : "are");
+        no_ratio = no_interval = broken;
+    } else if (c->pairs == 0) {
+        no_interval = no_ratio;
+    }
     jw_object(w);
     jw_kv_uint(w, "pairs", c->pairs);
     jw_kv_uint(w, "invalid", c->invalid);
-    measured(w, "ratio", c->ratio, "1", source);
-    measured(w, "low", c->low, "1", source);
-    measured(w, "high", c->high, "1", source);
+    measured(w, "ratio", c->ratio, "1", source, no_ratio);
+    measured(w, "low", c->low, "1", source, no_interval);
+    measured(w, "high", c->high, "1", source, no_interval);
     jw_kv_double(w, "confidence", c->confidence);
     jw_kv_double(w, "coverage", c->coverage);
     jw_kv_uint(w, "faster", c->faster);
     jw_kv_uint(w, "slower", c->slower);
     jw_kv_uint(w, "ties", c->ties);
-    measured(w, "sign_p", c->sign_p, "1", source);
+    measured(w, "sign_p", c->sign_p, "1", source, no_ratio);
     jw_kv_double(w, "tolerance", c->tolerance);
     jw_kv_string(w, "verdict", measure_verdict_name(c->verdict));
     jw_kv_bool(w, "beyond_tolerance", c->beyond_tolerance);

@@ -4,6 +4,7 @@
 
 #include "base/stats.h"
 #include "lab/measure.h"
+#include "schema.h"
 #include "test.h"
 
 // Uniform in [-1, 1), from a fixed seed.
@@ -297,4 +298,51 @@ TEST(lab_measure_compare_edges)
     b[3] = 0;
     REQUIRE_OK(measure_compare(&c, a, b, 30, 0.02, 0.95, &e), &e);
     CHECK_INT(c.verdict, VERDICT_AMBIGUOUS);
+}
+
+TEST(lab_measure_documents_follow_their_schemas)
+{
+    struct error e = {0};
+    struct str s;
+    struct jw w;
+    struct measure_warmup warm;
+    struct measure_summary summary;
+    struct measure_comparison c;
+    double a[30], b[30];
+    pairs(a, b, 30, 0.9, 0.01, 1);
+    str_init(&s);
+    for (int broken = 0; broken < 2; broken++) { // with numbers, and where none can be given
+        if (broken)
+            a[3] = NAN;
+        measure_warmup_init(&warm, measure_warmup_default());
+        for (int i = 0; i < 30 && measure_warmup_add(&warm, a[i]) == WARMUP_COLD; i++)
+            ;
+        str_clear(&s);
+        jw_init(&w, &s, false);
+        measure_warmup_json(&w, &warm, "cpu");
+        REQUIRE_OK(jw_finish(&w, &e), &e);
+        CHECK_SCHEMA("common.json#warmup", s.text, s.length);
+        REQUIRE_OK(measure_summarize(&summary, a, 30, 0.95, NULL, &e), &e);
+        str_clear(&s);
+        jw_init(&w, &s, false);
+        measure_summary_json(&w, &summary, "ns", "cpu");
+        REQUIRE_OK(jw_finish(&w, &e), &e);
+        CHECK_SCHEMA("common.json#summary", s.text, s.length);
+        json_t *root = json_parse(s.text, s.length, "summary", &e);
+        const json_t *p50 = json_object_get(root, "p50");
+        CHECK_STR(json_string_value(json_object_get(p50, "origin")), "M");
+        CHECK_STR(json_string_value(json_object_get(p50, "unit")), "ns");
+        CHECK_STR(json_string_value(json_object_get(p50, "source")),
+                  broken ? "cpu: 1 of 30 samples is not a number" : "cpu");
+        CHECK(json_is_null(json_object_get(p50, "value")) == broken);
+        json_decref(root);
+        REQUIRE_OK(measure_compare(&c, a, b, 30, 0.02, 0.95, &e), &e);
+        str_clear(&s);
+        jw_init(&w, &s, false);
+        measure_comparison_json(&w, &c, "cpu");
+        REQUIRE_OK(jw_finish(&w, &e), &e);
+        CHECK_SCHEMA("common.json#comparison", s.text, s.length);
+        CHECK(strstr(s.text, broken ? "\"AMBIGUOUS\"" : "\"faster\"") != NULL);
+    }
+    str_release(&s);
 }
