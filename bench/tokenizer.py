@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interleaved pairs of our tokenizer and the fast tokenizer of transformers: tokenizer.py PROGRAM VOCAB TEXTS MODEL"""
-import math
 import os
 import statistics
 import subprocess
@@ -12,16 +11,9 @@ os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", RAYON_NUM_
 import tokenizers
 import transformers
 
+from pairs import interleave, interval
+
 PAIRS, REPEAT, SEQ = 21, 10, 128
-
-
-def interval(values):
-    """The narrowest symmetric pair of order statistics that covers the median with at least 95 %."""
-    values, n = sorted(values), len(values)
-    low = 0
-    while low + 1 < n // 2 and 2 * sum(math.comb(n, k) for k in range(low + 2)) / 2**n <= 0.05:
-        low += 1
-    return values[low], values[n - 1 - low]
 
 
 def main():
@@ -60,10 +52,8 @@ def main():
         for name, theirs in (("tokenizers encode_batch_fast", run_backend), ("transformers call to numpy", run_call)):
             counts = {run()[1] for run in (run_ours, theirs) for _ in range(2)}  # warm, and the work is the same
             assert len(counts) == 1, counts
-            tokens, a, b = counts.pop(), [], []
-            for i in range(PAIRS):
-                for run, samples in ((run_ours, a), (theirs, b))[:: 1 if i % 2 else -1]:
-                    samples.append(run()[0])
+            tokens = counts.pop()
+            a, b = interleave(lambda: run_ours()[0], lambda: theirs()[0], PAIRS)
             ratios = [y / x for x, y in zip(a, b)]
             low, high = interval(ratios)
             print("%-29s %6.2f M tokens/s, ours %6.2f; ours is %.1f times as fast [%.1f, %.1f], %d pairs"
