@@ -42,6 +42,37 @@ static int decimals(double value, int digits)
     return d < 0 ? 0 : d;
 }
 
+void format_exponent(char *out, double value, int digits)
+{
+    if (!isfinite(value)) {
+        strcpy(out, FORMAT_NULL);
+        return;
+    }
+    if (value == 0) {
+        strcpy(out, "0");
+        return;
+    }
+    snprintf(out, FORMAT_MAX, "%.*e", digits - 1, value);
+    char *e = strchr(out, 'e');
+    int exponent = atoi(e + 1);
+    snprintf(e, FORMAT_MAX - (size_t)(e - out), "e%d", exponent);
+}
+
+void format_share(char *out, double value)
+{
+    double away = 1 - value;
+    if (!(value >= 0 && value < 1)) {
+        format_number(out, value, 3);
+        if (value == 1)
+            strcpy(out, "1");
+        return;
+    }
+    int d = 1 + (int)ceil(-log10(away));
+    d = d < 3 ? 3 : d > 7 ? 7 : d;
+    double unit = pow(10, d);
+    snprintf(out, FORMAT_MAX, "%.*f", d, floor(value * unit + 1e-9) / unit);
+}
+
 void format_number(char *out, double value, int digits)
 {
     if (!isfinite(value)) {
@@ -52,7 +83,7 @@ void format_number(char *out, double value, int digits)
     if (value == 0)
         strcpy(out, "0");
     else if (a < 1e-4 || a >= 1e7)
-        snprintf(out, FORMAT_MAX, "%.*e", digits - 1, value);
+        format_exponent(out, value, digits);
     else
         snprintf(out, FORMAT_MAX, "%.*f", decimals(value, digits), value);
 }
@@ -194,6 +225,18 @@ void format_quantity(char *out, struct quantity q)
         format_number(number, q.value, 3);
         snprintf(out, FORMAT_MAX, "%.20s %.24s", number, unit);
     }
+}
+
+double quantity_base(struct quantity q)
+{
+    const char *unit = q.unit ? q.unit : "", *base;
+    double f = time_unit(unit);
+    if (f == 0)
+        f = counting_unit(unit, &base);
+    for (size_t i = 0; f == 0 && i < COUNT(binary); i++)
+        if (strcmp(unit, binary[i].name) == 0)
+            f = binary[i].factor;
+    return f != 0 ? q.value * f : q.value;
 }
 
 struct scale scale_pick(const double *values, size_t n, const char *unit)

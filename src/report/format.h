@@ -14,6 +14,11 @@
 
 // `digits` significant digits with trailing zeros kept ("1.20"); exponent form below 1e-4 and from 1e7 on.
 void format_number(char *out, double value, int digits);
+// A share near one (a cosine, an agreement): as many decimals as its distance from one needs, three to seven, cut and
+// never rounded up, so that only 1 itself is shown as "1".
+void format_share(char *out, double value);
+// Always in exponent form, "2.90e-3", for a column whose rows lie decades apart. Zero is "0".
+void format_exponent(char *out, double value, int digits);
 // The whole number with its thousands apart ("22,713,216"); for values up to 2^53.
 void format_count(char *out, double value);
 // "412 ns", "1.23 ms", "75.0 s", from seconds.
@@ -27,6 +32,9 @@ void format_si(char *out, double value, const char *unit);
 // "count" a whole number; FLOP, OP, FLOP/s, OP/s, B/s and the like with a prefix; anything else as it is.
 // A unit that already has a prefix is taken apart first ("TB/s", "GiB" stays binary).
 void format_quantity(char *out, struct quantity q);
+
+// The value in its base unit: seconds for times, FLOP, OP, B or their rates without prefix, bytes for KiB and the like.
+double quantity_base(struct quantity q);
 
 // One unit for a whole column, so that the rows can be compared at a glance.
 struct scale {

@@ -146,12 +146,31 @@ static const char *const style_class[] = {
     [TABLE_GOOD] = "good", [TABLE_BAD] = "bad",       [TABLE_WARN] = "warn",
 };
 
+// A word so long (a hash, a path) that it may be broken anywhere.
+static bool has_long_word(const char *s)
+{
+    while (*s) {
+        size_t n = strcspn(s, " ");
+        if (n > 30)
+            return true;
+        s += n + strspn(s + n, " ");
+    }
+    return false;
+}
+
 static void html_cell(const struct table_column *column, const struct table_cell *c, struct str *out)
 {
     bool right = column->align == TABLE_RIGHT && c->span <= 1;
     str_add(out, "<td");
-    if (right || c->style != TABLE_PLAIN)
-        str_addf(out, " class=\"%s%s%s\"", right ? "r" : "", right && c->style ? " " : "", style_class[c->style]);
+    bool is_long = has_long_word(c->text);
+    const char *classes[] = {right ? "r" : "", is_long ? "long" : "", style_class[c->style]}, *before = " class=\"";
+    for (int i = 0; i < 3; i++) {
+        if (*classes[i]) {
+            str_addf(out, "%s%s", before, classes[i]);
+            before = " ";
+        }
+    }
+    str_add(out, before[1] ? "" : "\"");
     if (c->span > 1)
         str_addf(out, " colspan=\"%d\"", c->span);
     if (c->hint) {

@@ -107,14 +107,17 @@ static size_t total(const struct layout *l, bool least)
     return sum + (n ? (n - 1) * GAP : 0);
 }
 
-// Takes one column of width from the widest column that can still give; false when none can.
+// Takes one column of width from the widest column that can still give, first from headings over numbers, then from
+// text; false when none can.
 static bool squeeze(struct layout *l)
 {
     struct column_layout *best = NULL;
-    for (size_t i = 0; i < l->table->column_count; i++) {
-        struct column_layout *c = &l->columns[i];
-        if (c->shown && c->width > c->least && (!best || c->width > best->width))
-            best = c;
+    for (int text = 0; text < 2 && !best; text++) {
+        for (size_t i = 0; i < l->table->column_count; i++) {
+            struct column_layout *c = &l->columns[i];
+            if (c->shown && c->text == (text == 1) && c->width > c->least && (!best || c->width > best->width))
+                best = c;
+        }
     }
     if (best)
         best->width--;

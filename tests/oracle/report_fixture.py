@@ -122,7 +122,7 @@ def policy(name, bits, weights, scales, err, p50, rate, part_rows):
     top1 = max(0.0, 1 - 0.6 * err)
     per_s = 32e3 / mid
     ms = lambda v: q(round(v, 4), "ms", "M", SOURCE_M)
-    task = lambda v, why="compared with f64": q(round(v, 6), "1", "M", why)
+    task = lambda v, why="compared with f64": q(v, "1", "M", why)
     meets = cosine >= 0.999 and top1 >= 0.99
     unmet = []
     if cosine < 0.999:

@@ -52,7 +52,7 @@ TEST(report_format_numbers)
     CHECK_STR(number(9.996, 3), "10.0");
     CHECK_STR(number(1234.5, 3), "1234");
     CHECK_STR(number(0.000123456, 3), "0.000123");
-    CHECK_STR(number(0.0000123456, 3), "1.23e-05");
+    CHECK_STR(number(0.0000123456, 3), "1.23e-5");
     CHECK_STR(number(-0.5, 2), "-0.50");
     CHECK_STR(number(NAN, 3), FORMAT_NULL);
     CHECK_STR(number(INFINITY, 3), FORMAT_NULL);
@@ -63,6 +63,33 @@ TEST(report_format_numbers)
     CHECK_STR(out, "-1,000");
     format_count(out, 999);
     CHECK_STR(out, "999");
+}
+
+TEST(report_format_share_never_rounds_up_to_one)
+{
+    char out[FORMAT_MAX];
+    const struct {
+        double value;
+        const char *shown;
+    } cases[] = {
+        {1, "1"},
+        {0.99999999999, "0.9999999"},
+        {0.9996, "0.99960"},
+        {0.999, "0.9990"},
+        {0.98, "0.980"},
+        {0.5, "0.500"},
+        {0, "0.000"},
+        {-0.25, "-0.250"},
+        {NAN, FORMAT_NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        format_share(out, cases[i].value);
+        CHECK_STR(out, cases[i].shown);
+    }
+    format_exponent(out, 0.0029, 3);
+    CHECK_STR(out, "2.90e-3");
+    format_exponent(out, 0, 3);
+    CHECK_STR(out, "0");
 }
 
 TEST(report_format_units)

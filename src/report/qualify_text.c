@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// The qualify document on a terminal (the first screen) and in Markdown (all of it).
+#include <math.h>
+#include <string.h>
+
+#include "report/format.h"
+#include "report/qualify.h"
+#include "report/qualify_tables.h"
+#include "report/width.h"
+
+struct page {
+    struct str *out;
+    size_t width;
+    bool color;
+};
+
+#define BOLD "\x1b[1m"
+#define DIM  "\x1b[2m"
+#define GOOD "\x1b[32m"
+#define BAD  "\x1b[31m"
+#define WARN "\x1b[33m"
+
+// A paragraph of raw text: escaped, wrapped, following lines indented by two more. `lead` (our own words) stands
+// before it.
+static void paragraph(const struct page *p, const char *code, const char *lead, const char *text)
+{
+    struct str s;
+    str_init(&s);
+    str_add(&s, lead);
+    str_add_terminal(&s, text, strlen(text));
+    const char *at = str_text(&s);
+    size_t left = strlen(at), indent = 0, next;
+    while (left) {
+        size_t n = text_line(at, left, p->width ? p->width - indent : left, &next);
+        for (size_t i = 0; i < indent && n; i++)
+            str_add_char(p->out, ' ');
+        str_add(p->out, p->color && code ? code : "");
+        str_add_n(p->out, at, n);
+        str_add(p->out, p->color && code ? "\x1b[0m\n" : "\n");
+        at += next;
+        left -= next;
+        indent = p->width == 0 || p->width > 20 ? strspn(lead, " ") + 2 : 0;
+    }
+    p->out->failed |= s.failed;
+    str_release(&s);
+}
+
+static int table(const struct page *p, void (*fill)(struct table *, const json_t *), const json_t *o,
+                 enum table_format format, struct error *err)
+{
+    struct table t;
+    table_init(&t);
+    fill(&t, o);
+    int rc = table_print(&t, p->out, format, p->width, p->color, err);
+    table_release(&t);
+    return rc;
+}
+
+static void add_count(struct str *s, const json_t *o, const char *path, const char *before, const char *after)
+{
+    char text[FORMAT_MAX];
+    double v = doc_number(o, path);
+    if (!isfinite(v))
+        return;
+    format_count(text, v);
+    str_addf(s, "%s%s%s", before, text, after);
+}
+
+// "synthetic (bert), 22.7 M parameters, 90.9 MB; 320 texts in batches of 32 x 128"
+static void workload_line(struct str *s, const json_t *result)
+{
+    char text[FORMAT_MAX];
+    str_addf(s, "%s (%s)", doc_text(result, "workload.name", "(no name)"), doc_text(result, "workload.kind", "?"));
+    double parameters = doc_number(result, "workload.parameters");
+    if (isfinite(parameters)) {
+        format_si(text, parameters, "");
+        str_addf(s, ", %s%sparameters", text, strchr(text, ' ')[1] ? " " : "");
+    }
+    format_quantity(text, doc_quantity(result, "workload.weight_bytes"));
+    str_addf(s, ", %s", text);
+    add_count(s, result, "workload.texts", "; ", " texts");
+    add_count(s, result, "workload.batch", "; batch ", "");
+    add_count(s, result, "workload.seq", " x ", " tokens");
+    if (doc_number(result, "workload.truncated_texts") > 0)
+        add_count(s, result, "workload.truncated_texts", "; ", " texts were longer and were cut");
+}
+
+static void device_line(struct str *s, const json_t *result)
+{
+    str_addf(s, "%s: %s", doc_text(result, "device.requested", "?"), doc_text(result, "device.kind", "?"));
+    const char *model = doc_text(result, "host.model", NULL);
+    if (model && strcmp(model, doc_text(result, "device.kind", "")) != 0)
+        str_addf(s, ", %s", model);
+    add_count(s, result, "host.cores", ", ", " cores");
+    const char *api = doc_text(result, "device.plugin.api_version", NULL);
+    if (api)
+        str_addf(s, ", PJRT %s", api);
+}
+
+// "predicted over measured: f32 0.62, bf16 0.58": how far the floors are from what ran.
+static void gap_line(struct str *s, const json_t *result)
+{
+    const char *chips[QUALIFY_MAX_CHIPS];
+    size_t n = qualify_chips(result, chips);
+    for (size_t c = 0; c < n; c++) {
+        bool any = false;
+        for (size_t p = 0; p < qualify_policies(result); p++) {
+            const json_t *policy = qualify_policy(result, p);
+            struct quantity o = doc_quantity(qualify_member(policy, "predicted", chips[c]), "over_measured");
+            if (!isfinite(o.value))
+                continue;
+            char text[FORMAT_MAX];
+            format_number(text, o.value, 2);
+            if (!any)
+                str_addf(s, "%spredicted over measured on %s: ", s->length ? "; " : "", chips[c]);
+            str_addf(s, "%s%s %s", any ? ", " : "", qualify_policy_name(policy), text);
+            any = true;
+        }
+    }
+}
+
+static void unmet_text(struct str *s, const json_t *policy)
+{
+    for (size_t i = 0; i < doc_count(policy, "unmet"); i++)
+        str_addf(s, "%s%s", i ? ", " : "", doc_item_text(policy, "unmet", i));
+}
+
+static void decision(const struct page *p, const json_t *result)
+{
+    struct str s;
+    str_init(&s);
+    qualify_headline(&s, result);
+    bool chosen = doc_text(result, "decision.chosen", NULL) != NULL;
+    bool asked = doc_text(result, "decision.require", NULL) != NULL;
+    paragraph(p, !asked ? BOLD : chosen ? BOLD GOOD : BOLD BAD, "", str_text(&s));
+    if (asked)
+        paragraph(p, NULL, "  required: ", doc_text(result, "decision.require", ""));
+    if (*doc_text(result, "decision.reason", ""))
+        paragraph(p, NULL, "  ", doc_text(result, "decision.reason", ""));
+    for (size_t i = 0; i < qualify_policies(result); i++) {
+        const json_t *policy = qualify_policy(result, i);
+        if (!doc_count(policy, "unmet"))
+            continue;
+        str_clear(&s);
+        str_addf(&s, "%s: ", qualify_policy_name(policy));
+        unmet_text(&s, policy);
+        paragraph(p, DIM, "  not met by ", str_text(&s));
+    }
+    for (size_t i = 0; i < doc_count(result, "decision.advice"); i++)
+        paragraph(p, NULL, "  try: ", doc_item_text(result, "decision.advice", i));
+    str_release(&s);
+}
+
+int report_qualify_text(struct str *out, const json_t *doc, size_t width, bool color, struct error *err)
+{
+    const json_t *result = qualify_result(doc, err);
+    if (!result)
+        return ERR_INPUT;
+    struct page p = {out, width, color};
+    struct str s;
+    str_init(&s);
+    workload_line(&s, result);
+    paragraph(&p, BOLD, "", str_text(&s));
+    str_clear(&s);
+    device_line(&s, result);
+    paragraph(&p, NULL, "", str_text(&s));
+    for (size_t i = 0; i < doc_count(result, "host.warnings"); i++)
+        paragraph(&p, WARN, "warning: ", doc_item_text(result, "host.warnings", i));
+    str_add_char(out, '\n');
+    int rc = table(&p, qualify_table_policies, result, TABLE_TEXT, err);
+    paragraph(&p, DIM, "", "errors are against the same graph in f64; time is per batch, below 1 is faster");
+    str_add_char(out, '\n');
+    if (!rc && doc_count(result, "modules")) {
+        rc = table(&p, qualify_table_modules, result, TABLE_TEXT, err);
+        paragraph(&p, DIM, "", "floors of the first policy; c: bound by compute, m: by memory");
+        str_clear(&s);
+        gap_line(&s, result);
+        paragraph(&p, DIM, "", str_text(&s));
+        str_add_char(out, '\n');
+    }
+    decision(&p, result);
+    const char *record = doc_text(doc, "record", NULL);
+    if (record)
+        paragraph(&p, NULL, "record: ", record);
+    paragraph(&p, DIM, "", "[S] from a sheet  [D] derived  [M] measured");
+    rc = rc ? rc : str_check(&s, err);
+    str_release(&s);
+    return rc ? rc : str_check(out, err);
+}
+
+static void markdown(struct str *out, const char *text)
+{
+    str_add_markdown(out, text, strlen(text));
+}
+
+static void markdown_failures(struct str *out, const json_t *result)
+{
+    for (size_t i = 0; i < qualify_policies(result); i++) {
+        const json_t *policy = qualify_policy(result, i);
+        const char *tail = doc_text(policy, "failure.stderr_tail", "");
+        if (!qualify_failed(policy) || !*tail)
+            continue;
+        str_add(out, "\nLast words of ");
+        markdown(out, qualify_policy_name(policy));
+        str_add(out, ":\n\n");
+        for (const char *line = tail; *line;) { // an indented block, so nothing in it is markup
+            size_t n = strcspn(line, "\n");
+            str_add(out, "    ");
+            str_add_terminal(out, line, n);
+            str_add_char(out, '\n');
+            line += n + (line[n] == '\n');
+        }
+    }
+}
+
+static void markdown_decision(struct str *out, const json_t *result)
+{
+    struct str s;
+    str_init(&s);
+    qualify_headline(&s, result);
+    str_add(out, "**");
+    markdown(out, str_text(&s));
+    str_add(out, "**\n\n");
+    if (doc_text(result, "decision.require", NULL)) {
+        str_add(out, "Required: ");
+        markdown(out, doc_text(result, "decision.require", ""));
+        str_add(out, "\n\n");
+    }
+    markdown(out, doc_text(result, "decision.reason", ""));
+    str_add(out, "\n\n");
+    for (size_t i = 0; i < qualify_policies(result); i++) {
+        const json_t *policy = qualify_policy(result, i);
+        if (!doc_count(policy, "unmet"))
+            continue;
+        str_clear(&s);
+        unmet_text(&s, policy);
+        str_add(out, "- not met by ");
+        markdown(out, qualify_policy_name(policy));
+        str_add(out, ": ");
+        markdown(out, str_text(&s));
+        str_add_char(out, '\n');
+    }
+    for (size_t i = 0; i < doc_count(result, "decision.advice"); i++) {
+        str_add(out, "- try: ");
+        markdown(out, doc_item_text(result, "decision.advice", i));
+        str_add_char(out, '\n');
+    }
+    out->failed |= s.failed;
+    str_release(&s);
+}
+
+int report_qualify_markdown(struct str *out, const json_t *doc, struct error *err)
+{
+    static const struct {
+        const char *title, *about;
+        void (*fill)(struct table *, const json_t *);
+    } sections[] = {
+        {"Policies", "Errors are against the same graph in f64; time is per batch.", qualify_table_policies},
+        {"Errors and the task", "", qualify_table_errors},
+        {"Subsets", "", qualify_table_subsets},
+        {"Time", "Every sample is in the record.", qualify_table_time},
+        {"The whole request", "", qualify_table_request},
+        {"Modules and floors", "Of the first policy; c: bound by compute, m: by memory.", qualify_table_modules},
+        {"Predictions", "", qualify_table_predictions},
+        {"Rates of the chips", "", qualify_table_chips},
+        {"Memory", "Arguments to code are the compiler's own account.", qualify_table_memory},
+        {"What each policy is", "", qualify_table_specs},
+        {NULL, "", qualify_table_parts},
+        {"What went wrong inside", "", qualify_table_diagnostics},
+        {"Files", "", qualify_table_files},
+    };
+    const json_t *result = qualify_result(doc, err);
+    if (!result)
+        return ERR_INPUT;
+    struct page p = {out, 0, false};
+    struct str s;
+    str_init(&s);
+    str_add(out, "# assay qualify: ");
+    markdown(out, doc_text(result, "workload.name", "(no name)"));
+    str_add(out, "\n\n");
+    workload_line(&s, result);
+    markdown(out, str_text(&s));
+    str_add(out, "  \n");
+    str_clear(&s);
+    device_line(&s, result);
+    markdown(out, str_text(&s));
+    str_add(out, "\n\n## Decision\n\n");
+    markdown_decision(out, result);
+    int rc = 0;
+    for (size_t i = 0; i < sizeof sections / sizeof *sections && !rc; i++) {
+        str_add_char(out, '\n');
+        if (sections[i].title)
+            str_addf(out, "## %s\n\n%s%s", sections[i].title, sections[i].about, *sections[i].about ? "\n\n" : "");
+        rc = table(&p, sections[i].fill, result, TABLE_MARKDOWN, err);
+        if (sections[i].fill == qualify_table_policies)
+            markdown_failures(out, result);
+    }
+    str_add(out, "\n## Provenance\n\n");
+    rc = rc ? rc : table(&p, qualify_table_facts, doc, TABLE_MARKDOWN, err);
+    str_add(out, "\n\\[S\\] from a sheet, \\[D\\] derived by a formula, \\[M\\] measured on the device.\n");
+    rc = rc ? rc : str_check(&s, err);
+    str_release(&s);
+    return rc ? rc : str_check(out, err);
+}
