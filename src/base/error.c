@@ -14,7 +14,7 @@ int error_setv(struct error *err, int code, const char *where, const char *fmt, 
     return code;
 }
 
-int error_set(struct error *err, int code, const char *where, const char *fmt, ...)
+int(error_set)(struct error *err, int code, const char *where, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);

@@ -27,6 +27,10 @@ struct error {
 int error_set(struct error *err, int code, const char *where, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 int error_setv(struct error *err, int code, const char *where, const char *fmt, va_list ap);
+#ifdef __clang_analyzer__
+// Tells the analyzer what it cannot see: no code is 0, so nothing goes on after an error that was set.
+#define error_set(err, code, ...) (error_set((err), (code), __VA_ARGS__), (code))
+#endif
 // Puts "prefix: " before the message of an error that is set: says what was being done.
 void error_context(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void error_clear(struct error *err);

@@ -97,7 +97,7 @@ static int index_names(struct checkpoint *c, struct error *err)
         return ERR_MEMORY;
     for (size_t i = 0; i < c->count; i++)
         c->by_name[i] = &c->tensors[i];
-    qsort(c->by_name, c->count, sizeof *c->by_name, by_name);
+    qsort(c->by_name, c->count, sizeof(const struct tensor_view *), by_name);
     for (size_t i = 1; i < c->count; i++) {
         const struct tensor_view *a = c->by_name[i - 1], *b = c->by_name[i];
         if (strcmp(a->name, b->name) == 0)

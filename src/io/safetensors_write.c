@@ -234,7 +234,7 @@ int safetensors_writer_commit(struct safetensors_writer *w, struct error *err)
 
 void safetensors_writer_abort(struct safetensors_writer *w)
 {
-    if (w->fd >= 0) {
+    if (w->fd >= 0 && w->temporary) {
         close(w->fd);
         unlink(w->temporary);
     }
