@@ -23,6 +23,11 @@ static const char *const isa_names[] = {
 };
 enum { ISA_NAMES = sizeof isa_names / sizeof *isa_names };
 
+const char *host_isa_name(size_t i)
+{
+    return i < ISA_NAMES ? isa_names[i] : NULL;
+}
+
 bool host_isa_has(const struct host_facts *h, const char *name)
 {
     for (int i = 0; i < ISA_NAMES; i++) {

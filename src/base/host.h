@@ -55,6 +55,8 @@ void host_read(struct host_facts *h, const char *root);
 // Has the CPU the instruction set extension ("avx2", "fma", "avx512_bf16", "amx_int8", "asimd", "i8mm", ...)? False
 // also when not known, or for a name that is not in the table.
 bool host_isa_has(const struct host_facts *h, const char *name);
+// Name of the i-th extension in that table, NULL past the last.
+const char *host_isa_name(size_t i);
 // Share of CPU time that the hypervisor gave to others between two readings (0..1), NAN when it cannot be told.
 double host_steal_share(const struct host_facts *before, const struct host_facts *after);
 // One object with all facts and the warnings.

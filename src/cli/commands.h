@@ -8,6 +8,7 @@
 #define COMMANDS(X)                                                                                                    \
     X(chips)                                                                                                           \
     X(completion)                                                                                                      \
+    X(devices)                                                                                                         \
     X(help)
 
 #define DECLARE(name) extern const struct command command_##name;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
+#include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/suggest.h"
-#include "chips/chips.h"
 #include "chips/local.h"
+#include "chips/pci.h"
 #include "test.h"
 
 static bool is_date(const char *s)
@@ -253,4 +255,41 @@ TEST(base_suggest_nearest_name)
     s = (struct suggest){.wanted = "run"};
     suggest_offer(&s, "run-dir");
     CHECK_STR(s.best, "run-dir");
+}
+
+static void put_device(const char *folder, const char *slot, const char *vendor, const char *device)
+{
+    struct error e = {0};
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, slot);
+    CHECK_INT(mkdir(path, 0777), 0);
+    snprintf(path, sizeof path, "%s/%s/vendor", folder, slot);
+    CHECK_INT(file_write(path, vendor, strlen(vendor), &e), 0);
+    snprintf(path, sizeof path, "%s/%s/device", folder, slot);
+    CHECK_INT(file_write(path, device, strlen(device), &e), 0);
+}
+
+TEST(chips_pci_names_what_is_on_the_bus)
+{
+    struct chips_pci_entry found[16];
+    CHECK_INT(chips_pci_scan("/nowhere/at/all", found, 16), 0);
+    const char *bus = test_dir();
+    put_device(bus, "0000:00:01.0", "0x8086\n", "0x1237\n");
+    put_device(bus, "0000:00:04.0", "0x1ae0\n", "0x006f\n");
+    put_device(bus, "0000:00:05.0", "0x1ae0\n", "0x006f\n");
+    put_device(bus, "0000:00:06.0", "0x1ae0\n", "0x0027\n");
+    put_device(bus, "0000:00:07.0", "0x1ae0\n", "0x001f\n"); // another device of that vendor
+    put_device(bus, "0000:00:08.0", "0x1ae0\n", "garbage\n");
+    put_device(bus, "0000:00:09.0", "", "");
+    size_t n = chips_pci_scan(bus, found, 16);
+    CHECK_INT(n, 2);
+    REQUIRE(n == 2);
+    CHECK_INT(found[0].count, 1);
+    CHECK_STR(found[0].chips[0]->name, "v2"); // the number does not tell them apart
+    CHECK_STR(found[0].chips[1]->name, "v3");
+    CHECK(found[0].chips[2] == NULL);
+    CHECK_INT(found[1].count, 2);
+    CHECK_STR(found[1].chips[0]->name, "v6e");
+    CHECK(found[1].chips[1] == NULL);
+    CHECK_INT(chips_pci_scan(bus, found, 1), 1);
 }
