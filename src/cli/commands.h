@@ -9,7 +9,8 @@
     X(chips)                                                                                                           \
     X(completion)                                                                                                      \
     X(devices)                                                                                                         \
-    X(help)
+    X(help)                                                                                                            \
+    X(report)
 
 #define DECLARE(name) extern const struct command command_##name;
 COMMANDS(DECLARE)

@@ -37,7 +37,7 @@ static int decimals(double value, int digits)
         return digits - 1;
     char text[FORMAT_MAX];
     snprintf(text, sizeof text, "%.*e", digits - 1, value);
-    int exponent = atoi(strchr(text, 'e') + 1);
+    int exponent = (int)strtol(strchr(text, 'e') + 1, NULL, 10);
     int d = digits - 1 - exponent;
     return d < 0 ? 0 : d;
 }
@@ -45,16 +45,16 @@ static int decimals(double value, int digits)
 void format_exponent(char *out, double value, int digits)
 {
     if (!isfinite(value)) {
-        strcpy(out, FORMAT_NULL);
+        snprintf(out, FORMAT_MAX, FORMAT_NULL);
         return;
     }
     if (value == 0) {
-        strcpy(out, "0");
+        snprintf(out, FORMAT_MAX, "0");
         return;
     }
     snprintf(out, FORMAT_MAX, "%.*e", digits - 1, value);
     char *e = strchr(out, 'e');
-    int exponent = atoi(e + 1);
+    int exponent = (int)strtol(e + 1, NULL, 10);
     snprintf(e, FORMAT_MAX - (size_t)(e - out), "e%d", exponent);
 }
 
@@ -64,7 +64,7 @@ void format_share(char *out, double value)
     if (!(value >= 0 && value < 1)) {
         format_number(out, value, 3);
         if (value == 1)
-            strcpy(out, "1");
+            snprintf(out, FORMAT_MAX, "1");
         return;
     }
     int d = 1 + (int)ceil(-log10(away));
@@ -76,12 +76,12 @@ void format_share(char *out, double value)
 void format_number(char *out, double value, int digits)
 {
     if (!isfinite(value)) {
-        strcpy(out, FORMAT_NULL);
+        snprintf(out, FORMAT_MAX, FORMAT_NULL);
         return;
     }
     double a = fabs(value);
     if (value == 0)
-        strcpy(out, "0");
+        snprintf(out, FORMAT_MAX, "0");
     else if (a < 1e-4 || a >= 1e7)
         format_exponent(out, value, digits);
     else
@@ -91,7 +91,7 @@ void format_number(char *out, double value, int digits)
 void format_count(char *out, double value)
 {
     if (!isfinite(value)) {
-        strcpy(out, FORMAT_NULL);
+        snprintf(out, FORMAT_MAX, FORMAT_NULL);
         return;
     }
     char digits[FORMAT_MAX];
@@ -130,9 +130,9 @@ static void with_prefix(char *out, double value, const struct prefix *p, const c
 void format_time(char *out, double seconds)
 {
     if (!isfinite(seconds))
-        strcpy(out, FORMAT_NULL);
+        snprintf(out, FORMAT_MAX, FORMAT_NULL);
     else if (seconds == 0)
-        strcpy(out, "0 s");
+        snprintf(out, FORMAT_MAX, "0 s");
     else
         with_prefix(out, seconds, &times[pick(times, COUNT(times), seconds)], "");
 }
@@ -140,7 +140,7 @@ void format_time(char *out, double seconds)
 void format_si(char *out, double value, const char *unit)
 {
     if (!isfinite(value)) {
-        strcpy(out, FORMAT_NULL);
+        snprintf(out, FORMAT_MAX, FORMAT_NULL);
         return;
     }
     const struct prefix *p = &decimal[pick(decimal, COUNT(decimal), value)];
@@ -158,7 +158,7 @@ void format_bytes(char *out, double bytes)
 void format_bytes_binary(char *out, double bytes)
 {
     if (!isfinite(bytes))
-        strcpy(out, FORMAT_NULL);
+        snprintf(out, FORMAT_MAX, FORMAT_NULL);
     else if (fabs(bytes) < 1024)
         snprintf(out, FORMAT_MAX, "%.0f B", bytes);
     else
@@ -199,7 +199,7 @@ void format_quantity(char *out, struct quantity q)
     const char *unit = q.unit ? q.unit : "", *base;
     double f;
     if (!isfinite(q.value)) {
-        strcpy(out, FORMAT_NULL);
+        snprintf(out, FORMAT_MAX, FORMAT_NULL);
     } else if (!*unit || strcmp(unit, "1") == 0) {
         format_number(out, q.value, 3);
     } else if (strcmp(unit, "count") == 0) {
@@ -274,7 +274,7 @@ void format_scaled(char *out, double value, struct scale s, int digits)
 {
     double v = value * s.factor;
     if (!isfinite(v))
-        strcpy(out, FORMAT_NULL);
+        snprintf(out, FORMAT_MAX, FORMAT_NULL);
     else
         snprintf(out, FORMAT_MAX, "%.*f", v == 0 ? 0 : decimals(v, digits) > 6 ? 6 : decimals(v, digits), v);
 }

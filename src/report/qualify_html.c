@@ -58,7 +58,7 @@ static void tiles(struct str *out, const json_t *result)
         if (compared)
             snprintf(what, sizeof what, "stored, %.0f %% of ", 100 * stored.value / base.value);
         else
-            strcpy(what, "stored");
+            snprintf(what, sizeof what, "stored");
         tile(out, text, what, compared ? qualify_policy_name(first) : "", "", (char)stored.origin);
     }
     q = doc_quantity(policy, "errors.rel_l2");

@@ -5,6 +5,7 @@
 #include "report/format.h"
 #include "report/qualify.h"
 #include "report/width.h"
+#include "schema.h"
 #include "test.h"
 
 static json_t *fixture(void)
@@ -16,6 +17,18 @@ static json_t *fixture(void)
     if (!doc)
         printf("  %s: %s\n", path, error.text);
     return doc;
+}
+
+TEST(report_qualify_fixture_follows_the_schema)
+{
+    json_t *doc = fixture();
+    REQUIRE(doc);
+    CHECK(schema_check_value("assay.qualify.1.json", doc));
+    json_object_del(json_object_get(json_object_get(doc, "result"), "decision"), "require");
+    json_t *schema = schema_load("assay.qualify.1.json");
+    CHECK(!schema_allows(schema, schema, doc));
+    json_decref(schema);
+    json_decref(doc);
 }
 
 // Bytes that no output may hold: control characters, bidi marks, and what is not UTF-8.
@@ -252,7 +265,7 @@ static void tag(struct html *h)
         if (h->depth == 64)
             h->problem = "nested too deep";
         else
-            strcpy(h->stack[h->depth++], name);
+            memcpy(h->stack[h->depth++], name, sizeof name);
     }
     h->at = p + 1;
 }

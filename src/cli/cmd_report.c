@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "base/json.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "record/record.h"
+#include "report/report.h"
+
+// Under --json the rendered text, or the document itself, is the envelope's result.
+static int envelope(struct cli *cli, const char *dir, const char *format, const char *document, const struct str *text,
+                    struct error *err)
+{
+    struct str result;
+    struct jw w;
+    str_init(&result);
+    jw_init(&w, &result, false);
+    jw_object(&w);
+    jw_kv_string(&w, "format", format);
+    jw_key(&w, document ? "document" : "text");
+    if (document)
+        jw_raw(&w, document);
+    else
+        jw_string_n(&w, str_text(text), text->length);
+    jw_object_end(&w);
+    int rc = jw_finish(&w, err);
+    if (!rc)
+        rc = cli_envelope_text(&cli->out, "report", dir, str_text(&result), NULL, err);
+    cli->document = rc == 0;
+    str_release(&result);
+    return rc;
+}
+
+static int run(struct cli *cli, struct error *err)
+{
+    const char *dir = cli->operands[0], *name = cli_string(cli, "format");
+    struct record_contents record;
+    int rc = record_read(&record, dir, &cli->arena, err);
+    if (rc)
+        return rc;
+    enum report_format format;
+    if (!report_format_parse(name, &format) || (cli->json && !cli_given(cli, "format"))) { // json: as it was written
+        if (cli->json)
+            return envelope(cli, dir, "json", record.report, NULL, err);
+        str_add_n(&cli->out, record.report, record.report_bytes);
+        return 0;
+    }
+    json_t *doc = json_parse(record.report, record.report_bytes, "report.json", err);
+    if (!doc)
+        return ERR_INPUT;
+    struct str text;
+    str_init(&text);
+    rc = report_render(&text, doc, format, (size_t)cli->width, cli->color, err);
+    if (!rc && cli->json)
+        rc = envelope(cli, dir, name, NULL, &text, err);
+    else if (!rc)
+        str_add_n(&cli->out, str_text(&text), text.length);
+    str_release(&text);
+    json_decref(doc);
+    return rc;
+}
+
+const struct command command_report = {
+    .name = "report",
+    .operands = "RECORD",
+    .min_operands = 1,
+    .max_operands = 1,
+    .operand_complete = COMPLETE_DIR,
+    .summary = "show a record again, in another form",
+    .description =
+        (const char *const[]){
+            "Reads the directory that a command has written and prints its report. text is what the command itself "
+            "prints; md holds every table; html is one page with charts that needs no script and no network; json is "
+            "the record's report.json, byte for byte.",
+            "A record whose run failed or never ended is refused, with the reason. With --json the document is the "
+            "member `document` of the result, or, when --format asks for another form, `text`.",
+            NULL},
+    .options = (const struct option[]){OPTION_FORMAT("text json md html"), {0}},
+    .examples = (const struct example[]){{"assay report runs/qualify-20250101-120000-4711",
+                                          "what the run printed, for this terminal's width"},
+                                         {"assay report --format html runs/r1 > r1.html", "the page with charts"},
+                                         {0}},
+    .run = run,
+};
