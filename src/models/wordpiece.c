@@ -52,8 +52,8 @@ static inline struct wordpiece_slot *find_slot(const struct wordpiece *w, int ki
             return s;
         if (s->hash != hash)
             continue;
-        size_t length;
-        const char *piece = wordpiece_piece(w, (int32_t)(s->line - 1), &length);
+        const char *piece = w->text + w->start[s->line - 1];
+        size_t length = w->start[s->line] - w->start[s->line - 1] - 1;
         size_t skip = kind == FOLLOWING ? 2 : 0;
         if (length == n + skip && is_following(piece, length) == (kind == FOLLOWING) &&
             memcmp(piece + skip, bytes, n) == 0)
@@ -468,7 +468,7 @@ int wordpiece_encode_batch(const struct wordpiece *w, const char *const *texts, 
                            struct error *err)
 {
     for (size_t b = 0; b < batch; b++) {
-        struct wordpiece_info info;
+        struct wordpiece_info info = {0};
         size_t row = b * seq;
         int rc = wordpiece_encode(w, texts[b], lengths ? lengths[b] : strlen(texts[b]), ids + row, seq, &info, err);
         if (rc)

@@ -31,7 +31,7 @@ struct wordpiece_config {
     bool clean_text;                      // remove control characters, U+FFFD and invalid UTF-8; unify white space
     bool tokenize_chinese_chars;          // set CJK ideographs apart
     bool strip_accents;                   // decompose and drop marks (null in a configuration: as do_lower_case)
-    bool do_lower_case;                   //
+    bool do_lower_case;                   // per character, no final sigma
     uint32_t max_chars_per_word;          // longer words become the unknown token; 1..WORDPIECE_MAX_CHARS
     size_t model_max_length;              // tokens with [CLS] and [SEP]; 0 where the configuration names none
     char special[WORDPIECE_SPECIALS][64]; // "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"; "" is allowed for MASK only

@@ -40,7 +40,7 @@ static int get_token(const json_t *v, const char *key, const char *where, const 
     if (!json_is_string(content))
         return error_set(err, ERR_INPUT, where, "\"%s\" is not a string", key);
     for (size_t i = 0; json_is_object(v) && i < sizeof matching / sizeof *matching; i++) {
-        bool on;
+        bool on = false;
         int rc = get_bool(v, matching[i], where, false, &on, err);
         if (rc)
             return rc;
@@ -105,7 +105,7 @@ static int read_object(struct wordpiece_config *c, const json_t *o, const char *
         (rc = get_bool(o, "strip_accents", where, c->do_lower_case, &c->strip_accents, err)))
         return rc;
     // A length "without limit" is written as 1e30.
-    double length;
+    double length = 0;
     if ((rc = json_get_double_or(o, "model_max_length", where, 0, &length, err)))
         return rc;
     if (length < 0 || (length > 0 && length < 2))

@@ -319,7 +319,8 @@ TEST(models_wordpiece_refuses_bad_vocabularies)
     wordpiece_config_default(&config);
     config.special[WORDPIECE_MASK][0] = 0; // a model without a mask token
     error_clear(&err);
-    REQUIRE_OK(wordpiece_load(&w, "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[\n]\nmask", 34, "vocab.txt", &config, &err), &err);
+    const char *vocab = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[\n]\nmask";
+    REQUIRE_OK(wordpiece_load(&w, vocab, strlen(vocab), "vocab.txt", &config, &err), &err);
     int32_t ids[8];
     struct wordpiece_info info;
     REQUIRE_OK(wordpiece_encode(&w, "[MASK]", 6, ids, 8, &info, &err), &err);
