@@ -253,6 +253,17 @@ static void zsh_command(struct str *out, const struct command *const *all, const
     str_add(out, "\n        ;;\n");
 }
 
+static void zsh_group_name(struct str *out, const struct command *const *all, const char *group)
+{
+    str_addf(out, "        '%s:", group);
+    struct str members;
+    str_init(&members);
+    command_names(&members, all, group);
+    spec_text(out, str_text(&members) + 1);
+    str_add(out, "'\n");
+    str_release(&members);
+}
+
 static void zsh_group(struct str *out, const struct command *const *all, const char *group)
 {
     str_addf(out, "    '%s') _values 'what to do'", group);
@@ -288,6 +299,7 @@ void completion_zsh(const struct command *const *all, struct str *out)
         spec_text(out, all[i]->summary);
         str_add(out, "'\n");
     }
+    each_group(all, out, zsh_group_name);
     str_add(out, "    )\n"
                  "    _arguments -C");
     zsh_options(out, global_options);

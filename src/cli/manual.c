@@ -23,24 +23,51 @@ enum { INDENT = 4, DEEP = 8 };
 // --- the writer
 // ---------------------------------------------------------------------------------------------------------
 
-// roff: a control character at the start of a line, and what would be set as a typographic quote or dash, is escaped.
-static void add_roff(struct str *out, const char *text)
+// One word for roff: what would be set as a typographic quote or dash is escaped, and a control character where the
+// line starts.
+static void add_roff_word(struct str *out, const char *word, size_t n, bool first)
 {
-    if (*text == '.' || *text == '\'')
-        str_add(out, "\\&");
     static const struct {
         char plain;
         const char *set;
     } escapes[] = {{'\\', "\\e"}, {'-', "\\-"}, {'`', "\\(ga"}, {'\'', "\\(aq"}, {'^', "\\(ha"}, {'~', "\\(ti"}};
-    for (; *text; text++) {
+    if (first && n && (*word == '.' || *word == '\''))
+        str_add(out, "\\&");
+    for (size_t k = 0; k < n; k++) {
         const char *set = NULL;
         for (size_t i = 0; i < sizeof escapes / sizeof *escapes; i++)
-            set = escapes[i].plain == *text ? escapes[i].set : set;
+            set = escapes[i].plain == word[k] ? escapes[i].set : set;
         if (set)
             str_add(out, set);
         else
-            str_add_char(out, *text);
+            str_add_char(out, word[k]);
     }
+}
+
+// A line for roff, whatever its length.
+static void add_roff(struct str *out, const char *text)
+{
+    add_roff_word(out, text, strlen(text), true);
+}
+
+// Running text for roff in lines of a length that people can edit, and a newline.
+static void add_roff_text(struct str *out, const char *text)
+{
+    size_t line = out->length;
+    while (*text) {
+        size_t n = strcspn(text, " ");
+        bool first = out->length == line;
+        if (!first && out->length - line + n > 70) {
+            str_add_char(out, '\n');
+            line = out->length;
+            first = true;
+        }
+        if (!first)
+            str_add_char(out, ' ');
+        add_roff_word(out, text, n, first);
+        text += n + (text[n] == ' ');
+    }
+    str_add_char(out, '\n');
 }
 
 static void pad(struct str *out, int n)
@@ -61,8 +88,7 @@ static void paragraph(struct page *p, const char *text, bool first)
     if (p->roff) {
         if (!first)
             str_add(p->out, ".PP\n");
-        add_roff(p->out, text);
-        str_add_char(p->out, '\n');
+        add_roff_text(p->out, text);
         return;
     }
     if (!first)
@@ -77,8 +103,7 @@ static void item(struct page *p, const char *term, const char *text, int beside)
         str_add(p->out, ".TP\n\\fB");
         add_roff(p->out, term);
         str_add(p->out, "\\fR\n");
-        add_roff(p->out, text);
-        str_add_char(p->out, '\n');
+        add_roff_text(p->out, text);
         return;
     }
     pad(p->out, INDENT);

@@ -180,11 +180,11 @@ static int unknown(const struct cli *cli, const char *arg, size_t n, struct erro
         for (size_t i = 0; tables[t] && tables[t][i].name; i++)
             suggest_offer(&s, tables[t][i].name);
     }
-    const char *of = cli->command ? cli->command->name : "assay";
+    const char *of = cli->command ? cli->command->name : NULL;
     if (s.best)
-        return error_set(err, ERR_USAGE, of, "has no option %s; did you mean --%s?", name, s.best);
-    return error_set(err, ERR_USAGE, of, "has no option %s; `assay help%s%s` lists them", name, cli->command ? " " : "",
-                     cli->command ? of : "");
+        return error_set(err, ERR_USAGE, of, "there is no option %s; did you mean --%s?", name, s.best);
+    return error_set(err, ERR_USAGE, of, "there is no option %s; `assay help%s%s` lists them", name,
+                     cli->command ? " " : "", cli->command ? of : "");
 }
 
 static bool global_flag(struct cli *cli, const char *name)

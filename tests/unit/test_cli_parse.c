@@ -178,7 +178,7 @@ TEST(cli_parse_refuses)
     REFUSED("go a --flag=yes", "takes no value");
     REFUSED("go a --json=yes", "takes no value");
     REFUSED("go a -fx", "takes no value");
-    REFUSED("go a --=x", "has no option");
+    REFUSED("go a --=x", "there is no option");
     REFUSED("go a b c", "\"c\" is one too many");
     REFUSED("go", "needs A [B]");
     REFUSED("bare x", "takes no operand");

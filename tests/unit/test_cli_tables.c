@@ -137,6 +137,29 @@ TEST(cli_tables_help_man_and_completion_agree)
     str_release(&zsh);
 }
 
+TEST(cli_completion_of_groups)
+{
+    static const struct command ops = {.name = "trace ops", .summary = "s"},
+                                steps = {.name = "trace steps", .summary = "s"},
+                                go = {.name = "go", .summary = "it's a: [go]"};
+    const struct command *const table[] = {&go, &ops, &steps, NULL};
+    struct str bash, zsh;
+    str_init(&bash);
+    str_init(&zsh);
+    completion_bash(table, &bash);
+    completion_zsh(table, &zsh);
+    CHECK(strstr(str_text(&bash), "'') words=' go trace'") != NULL); // the group once
+    CHECK(strstr(str_text(&bash), "'trace') words=' ops steps'") != NULL);
+    CHECK(strstr(str_text(&bash), "''|trace) ;;") != NULL); // a second word follows
+    CHECK(strstr(str_text(&bash), "'trace ops')") != NULL);
+    CHECK(strstr(str_text(&zsh), "'go:it'\\''s a\\: \\[go\\]'") != NULL); // quoted for the shell and for _describe
+    CHECK(strstr(str_text(&zsh), "'trace:") != NULL);
+    CHECK(strstr(str_text(&zsh), "'trace') _values 'what to do' ops steps") != NULL);
+    CHECK(strstr(str_text(&zsh), "'trace steps')") != NULL);
+    str_release(&bash);
+    str_release(&zsh);
+}
+
 TEST(cli_manual_fits_the_terminal)
 {
     for (int width = 20; width <= 120; width += 20) {
