@@ -121,8 +121,6 @@ static int await_reply(struct worker *w, struct call *c, uint64_t deadline, stru
     if (got == 0)
         return fail_of_end(w, c, err);
     if (got < 0) {
-        free(c->frame);
-        c->frame = NULL;
         fail(w, c, WORKER_PROTOCOL, 0, err);
         error_context(err, "%s", damaged.message);
         return w->failed_code;
@@ -146,18 +144,18 @@ int call_run(struct worker *w, struct call *c, struct error *err)
         return fail_of_end(w, c, err);
     if (rc)
         return error_set(err, rc, send_err.where, "%s", send_err.message);
-    c->frame = malloc(sizeof *c->frame);
-    if (!c->frame) // the answer would come to nobody
+    struct frame *f = c->frame = malloc(sizeof *f);
+    if (!f) // the answer would come to nobody
         return fail(w, c, WORKER_PROTOCOL, 0, err);
-    c->frame->mapped = NULL;
+    f->mapped = NULL;
     for (size_t i = 0; i < FRAME_MAX_FDS; i++)
-        c->frame->fds[i] = -1;
+        f->fds[i] = -1;
     rc = await_reply(w, c, deadline, err);
     if (rc)
         return rc;
-    const struct frame_header *r = &c->frame->header;
+    const struct frame_header *r = &f->header;
     struct msg_status status = {0};
-    wire_read(&c->reply, c->frame->body, c->frame->body_bytes, &c->arena);
+    wire_read(&c->reply, f->body, f->body_bytes, &c->arena);
     msg_status(&c->reply, &status);
     if (!r->reply || r->type != c->type || r->request != h.request || r->n_fds || c->reply.failed || status.code > 0)
         return fail(w, c, WORKER_PROTOCOL, 0, err);

@@ -58,6 +58,8 @@ void worker_failure_line(const char *tail, struct str *out)
         line += n + (line[n] == '\n');
     }
     size_t skip = best_fatal ? prefix_length(best, best_n) : 0;
+    if (skip == best_n)
+        skip = 0;
     if (best)
         str_add_n(out, best + skip, best_n - skip);
 }

@@ -156,6 +156,8 @@ static bool map_body(struct frame *f, int fd)
 int frame_receive(int socket, struct frame *f, struct error *err)
 {
     f->mapped = NULL;
+    for (uint32_t i = 0; i < FRAME_MAX_FDS; i++)
+        f->fds[i] = -1;
     struct iovec part = {f->packet, sizeof f->packet};
     union {
         struct cmsghdr align;
@@ -189,7 +191,7 @@ int frame_receive(int socket, struct frame *f, struct error *err)
     unsigned other = 0;
     bool ok = frame_parse(f->packet, (size_t)k, &f->header, &other) && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
               n_fds == f->header.n_fds + (f->header.body_in_fd ? 1u : 0u);
-    if (ok && f->header.body_in_fd) {
+    if (ok && f->header.body_in_fd && n_fds) {
         ok = map_body(f, fds[--n_fds]);
         close(fds[n_fds]);
     } else if (ok) {
@@ -197,8 +199,7 @@ int frame_receive(int socket, struct frame *f, struct error *err)
         f->body_bytes = (size_t)f->header.body_bytes;
     }
     if (ok) {
-        for (uint32_t i = 0; i < FRAME_MAX_FDS; i++)
-            f->fds[i] = i < n_fds ? fds[i] : -1;
+        memcpy(f->fds, fds, sizeof(int) * n_fds);
         return 1;
     }
     while (n_fds)

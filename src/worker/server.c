@@ -134,17 +134,16 @@ int server_run(int socket, struct error *err)
     struct str body;
     str_init(&body);
     body.max_bytes = FRAME_MAX_BODY;
-    struct frame *f = malloc(sizeof *f);
-    int rc = f ? 0 : error_set(err, ERR_MEMORY, NULL, "no memory");
+    struct frame f;
+    int rc = 0;
     while (!rc && !s.leaving) {
-        rc = frame_receive(socket, f, err);
+        rc = frame_receive(socket, &f, err);
         if (rc <= 0) // closed, or broken
             break;
-        rc = answer(&s, f, &body, err);
-        frame_release(f);
+        rc = answer(&s, &f, &body, err);
+        frame_release(&f);
         arena_release(&s.arena);
     }
-    free(f);
     str_release(&body);
     server_release(&s);
     return rc;
