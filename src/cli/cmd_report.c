@@ -8,8 +8,7 @@
 #include "report/report.h"
 
 // Under --json the rendered text, or the document itself, is the envelope's result.
-static int envelope(struct cli *cli, const char *dir, const char *format, const char *document, const struct str *text,
-                    struct error *err)
+static int envelope(struct cli *cli, const char *format, const char *content, size_t n, struct error *err)
 {
     struct str result;
     struct jw w;
@@ -17,31 +16,33 @@ static int envelope(struct cli *cli, const char *dir, const char *format, const 
     jw_init(&w, &result, false);
     jw_object(&w);
     jw_kv_string(&w, "format", format);
-    jw_key(&w, document ? "document" : "text");
-    if (document)
-        jw_raw(&w, document);
-    else
-        jw_string_n(&w, str_text(text), text->length);
+    if (strcmp(format, "json") == 0) {
+        jw_key(&w, "document");
+        jw_raw(&w, content);
+    } else {
+        jw_key(&w, "text");
+        jw_string_n(&w, content, n);
+    }
     jw_object_end(&w);
     int rc = jw_finish(&w, err);
+    cli->record = cli->operands[0];
     if (!rc)
-        rc = cli_envelope_text(&cli->out, "report", dir, str_text(&result), NULL, err);
-    cli->document = rc == 0;
+        rc = cli_envelope(cli, str_text(&result), NULL, err);
     str_release(&result);
     return rc;
 }
 
 static int run(struct cli *cli, struct error *err)
 {
-    const char *dir = cli->operands[0], *name = cli_string(cli, "format");
+    const char *name = cli_string(cli, "format");
     struct record_contents record;
-    int rc = record_read(&record, dir, &cli->arena, err);
+    int rc = record_read(&record, cli->operands[0], &cli->arena, err);
     if (rc)
         return rc;
     enum report_format format;
     if (!report_format_parse(name, &format) || (cli->json && !cli_given(cli, "format"))) { // json: as it was written
         if (cli->json)
-            return envelope(cli, dir, "json", record.report, NULL, err);
+            return envelope(cli, "json", record.report, record.report_bytes, err);
         str_add_n(&cli->out, record.report, record.report_bytes);
         return 0;
     }
@@ -52,7 +53,7 @@ static int run(struct cli *cli, struct error *err)
     str_init(&text);
     rc = report_render(&text, doc, format, (size_t)cli->width, cli->color, err);
     if (!rc && cli->json)
-        rc = envelope(cli, dir, name, NULL, &text, err);
+        rc = envelope(cli, name, str_text(&text), text.length, err);
     else if (!rc)
         str_add_n(&cli->out, str_text(&text), text.length);
     str_release(&text);

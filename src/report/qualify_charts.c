@@ -321,7 +321,8 @@ static double free_height(struct boxes *b, double x, double y, double w, double 
 {
     double found = y;
     for (int i = 0; i < 40; i++) {
-        double t = y + (double)((i + 1) / 2) * (i % 2 ? -7 : 7);
+        int steps = (i + 1) / 2;
+        double t = y + steps * (i % 2 ? -7.0 : 7.0);
         if (t >= low && t <= high && !overlaps(b, x, t, w)) {
             found = t;
             break;

@@ -244,10 +244,12 @@ size_t axis_ticks(const struct axis *a, double *ticks, bool *minor, size_t max)
     size_t n = 0;
     if (!a->log) {
         double step = nice_step(a->high - a->low);
-        for (double i = ceil(a->low / step - 1e-9); i * step <= a->high + step * 1e-9 && n < max; i++) {
+        double first = ceil(a->low / step - 1e-9) + 0.0; // + 0.0: no tick is called "-0"
+        while (n < max && (first + (double)n) * step <= a->high + step * 1e-9) {
             if (minor)
                 minor[n] = false;
-            ticks[n++] = i == 0 ? 0 : i * step;
+            ticks[n] = (first + (double)n) * step;
+            n++;
         }
         return n;
     }

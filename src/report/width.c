@@ -93,7 +93,7 @@ size_t text_line(const char *s, size_t n, size_t columns, size_t *next)
     if (fits == 0) { // a wide character in a single column: progress all the same
         uint32_t c;
         size_t k = utf8_decode(s, n, &c);
-        fits = end = k ? k : 1;
+        end = k ? k : 1;
     } else if (s[fits] != ' ') {
         while (end > 0 && s[end - 1] != ' ')
             end--;

@@ -15,6 +15,7 @@ TEST(report_svg_axis_linear)
     CHECK_INT(axis_ticks(&a, ticks, NULL, 16), 6);
     CHECK_NEAR(ticks[1], 20, 1e-9);
     CHECK_INT(axis_ticks(&a, ticks, NULL, 3), 3);
+    CHECK(!signbit(ticks[0]));
 }
 
 TEST(report_svg_axis_log)
