@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab/qualify.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/interrupt.h"
+#include "base/stats.h"
+#include "chips/local.h"
+
+#define REQUESTS           9 // whole requests timed per policy
+#define INSTRUMENT_BATCHES 4 // batches that go through the instrumented program
+#define SAME_TOLERANCE     0.01
+#define CONFIDENCE         0.95
+
+static int parse_policies(struct qualify *q, struct error *err)
+{
+    const struct qualify_options *o = q->options;
+    if (o->n_policies == 0 || o->n_policies > QUALIFY_MAX_POLICIES)
+        return error_set(err, ERR_USAGE, "--policy", "give from 1 to %d policies (%s)", QUALIFY_MAX_POLICIES,
+                         policy_presets());
+    q->policies = arena_new(&q->arena, struct qualify_policy, o->n_policies, err);
+    if (!q->policies)
+        return ERR_MEMORY;
+    for (size_t i = 0; i < o->n_policies; i++) {
+        int rc = policy_parse(&q->policies[i].policy, o->policies[i], err);
+        if (rc)
+            return rc;
+        for (size_t k = 0; k < i; k++) {
+            if (strcmp(q->policies[k].policy.name, q->policies[i].policy.name) == 0)
+                return error_set(err, ERR_USAGE, "--policy", "'%s' is given twice", q->policies[i].policy.name);
+        }
+        q->n_policies++;
+    }
+    return 0;
+}
+
+static int find_chips(struct qualify *q, struct error *err)
+{
+    const struct qualify_options *o = q->options;
+    if (o->n_chips > QUALIFY_MAX_CHIPS)
+        return error_set(err, ERR_USAGE, "--chip", "give at most %d chips", QUALIFY_MAX_CHIPS);
+    for (size_t i = 0; i < o->n_chips; i++) {
+        int rc = chip_get(&q->arena, o->chips[i], q->host.model, NULL, &q->chips[i], err);
+        if (rc)
+            return rc;
+        q->n_chips++;
+    }
+    return 0;
+}
+
+// Applies every policy once without running it, so that what cannot be built is said before anything starts.
+static int price_policies(struct qualify *q, struct error *err)
+{
+    for (size_t i = 0; i < q->n_policies; i++) {
+        struct qualify_policy *p = &q->policies[i];
+        struct module m;
+        module_init(&m, &q->arena, p->policy.name);
+        int rc = module_apply_policy(&q->module, &p->policy, false, &m, err);
+        if (!rc)
+            rc = cost_groups(&m, &q->arena, &p->rows, &p->n_rows, &p->total, err);
+        if (rc)
+            return rc;
+        module_weight_bytes(&m, &p->weight_bytes, &p->scale_bytes);
+        p->predicted = arena_new(&q->arena, struct floor, q->n_chips, err);
+        if (!p->predicted)
+            return ERR_MEMORY;
+        for (size_t c = 0; c < q->n_chips && !rc; c++)
+            rc = roofline_total(p->rows, p->n_rows, q->chips[c], &q->arena, &p->predicted[c], err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+static int open_all(struct qualify *q, struct error *err)
+{
+    const struct qualify_options *o = q->options;
+    host_read(&q->host, "/");
+    int rc = parse_policies(q, err);
+    if (!rc)
+        rc = find_chips(q, err);
+    if (!rc && o->require) {
+        rc = require_parse(&q->require, o->require, qualify_metrics, &q->arena, err);
+        q->has_require = true;
+    }
+    if (!rc && !o->workload.text_path)
+        rc = error_set(err, ERR_USAGE, "--text", "is needed: a file with one text per line");
+    if (rc)
+        return rc;
+    rc = workload_open(&q->workload, &o->workload, err);
+    if (rc)
+        return rc;
+    q->open = true;
+    if (q->workload.n_texts < 3)
+        return error_set(err, ERR_INPUT, o->workload.text_path, "holds %zu texts; a ranking needs at least 3",
+                         q->workload.n_texts);
+    module_init(&q->module, &q->arena, q->workload.name);
+    struct bert_build how = {.batch = q->workload.batch, .seq = q->workload.seq, .first_layer = -1};
+    rc = bert_module(&q->workload.bert, &how, &q->module, err);
+    if (rc)
+        return rc;
+    q->n_groups = module_groups(&q->module, q->groups, QUALIFY_MAX_GROUPS);
+    rc = checkpoint_sha256(&q->workload.checkpoint, q->checkpoint_sha256, err);
+    return rc ? rc : price_policies(q, err);
+}
+
+int qualify_open(struct qualify *q, const struct qualify_options *o, const struct progress *progress, struct error *err)
+{
+    memset(q, 0, sizeof *q);
+    arena_init(&q->arena);
+    q->options = o;
+    q->progress = progress;
+    q->chosen = -1;
+    int rc = open_all(q, err);
+    if (rc)
+        qualify_close(q);
+    return rc;
+}
+
+void qualify_close(struct qualify *q)
+{
+    for (size_t i = 0; i < q->n_policies; i++) {
+        if (q->policies[i].opened)
+            subject_close(&q->policies[i].subject);
+    }
+    if (q->open)
+        workload_close(&q->workload);
+    arena_release(&q->arena);
+    memset(q, 0, sizeof *q);
+}
+
+static size_t hidden(const struct qualify *q)
+{
+    return (size_t)q->workload.bert.config.hidden_size;
+}
+
+// The description of the device outlives the worker that gave it.
+static int copy_device(struct qualify *q, const struct worker_info *from, struct error *err)
+{
+    struct worker_info *to = arena_new(&q->arena, struct worker_info, 1, err);
+    struct worker_device *list = arena_new(&q->arena, struct worker_device, from->n_devices, err);
+    if (!to || !list)
+        return ERR_MEMORY;
+    *to = *from;
+    to->devices = list;
+    const char **texts[] = {&to->plugin_path, &to->extensions, &to->platform_name, &to->platform_version,
+                            &to->attributes};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        *texts[i] = arena_strdup(&q->arena, *texts[i] ? *texts[i] : "", err);
+        if (!*texts[i])
+            return ERR_MEMORY;
+    }
+    for (size_t i = 0; i < from->n_devices; i++) {
+        list[i] = from->devices[i];
+        list[i].kind = arena_strdup(&q->arena, from->devices[i].kind, err);
+        list[i].attributes = arena_strdup(&q->arena, from->devices[i].attributes, err);
+        if (!list[i].kind || !list[i].attributes)
+            return ERR_MEMORY;
+    }
+    q->device = to;
+    return 0;
+}
+
+static int run_reference(struct qualify *q, struct error *err)
+{
+    struct subject s;
+    struct subject_options o = {.worker = q->options->worker, .module = &q->module, .label = "f64 reference"};
+    const char *device = o.worker.device;
+    if (device && strcmp(device, "cpu") != 0) { // f64 runs on the CPU, whatever the policies run on
+        o.worker.device = "cpu";
+        o.worker.plugin_path = NULL;
+    }
+    uint64_t start = clock_ns();
+    progress_report(q->progress, "f64 reference", 0, 1);
+    q->reference = arena_new(&q->arena, double, q->workload.n_texts *hidden(q), err);
+    if (!q->reference)
+        return ERR_MEMORY;
+    int rc = subject_open(&s, &q->workload, &o, err);
+    if (!rc)
+        rc = subject_run_all(&s, &q->workload, q->reference, err);
+    subject_close(&s);
+    if (rc)
+        error_context(err, "the f64 reference");
+    q->reference_ns = clock_ns() - start;
+    return rc;
+}
+
+// A step of one policy failed: keep what is known of it and let the others go on. Interrupts and our own mistakes end
+// all.
+static int policy_failed(struct qualify_policy *p, struct error *why, struct error *err)
+{
+    if (why->code == ERR_INTERRUPTED || why->code == ERR_INTERNAL)
+        return error_set(err, why->code, why->where, "%s", why->message);
+    p->ok = false;
+    p->error = *why;
+    const struct worker_failure *f = p->subject.worker ? worker_failure(p->subject.worker) : NULL;
+    if (f) {
+        p->failure = *f;
+        p->has_failure = true;
+    }
+    subject_close(&p->subject);
+    p->opened = false;
+    return 0;
+}
+
+static int evaluate(struct qualify *q, struct qualify_policy *p, struct error *err)
+{
+    struct subject_options o = {
+        .worker = q->options->worker, .module = &q->module, .policy = &p->policy, .label = p->policy.name};
+    p->opened = true;
+    int rc = subject_open(&p->subject, &q->workload, &o, err);
+    if (p->subject.worker && !q->device && copy_device(q, worker_info(p->subject.worker), err))
+        return ERR_MEMORY;
+    if (!rc)
+        rc = subject_run_all(&p->subject, &q->workload, p->result, err);
+    return rc ? rc : qualify_judge(q, p, err);
+}
+
+static int save_programs(const struct qualify_policy *p, struct record *record, struct error *err)
+{
+    char name[160], safe[64];
+    if (!record)
+        return 0;
+    snprintf(safe, sizeof safe, "%.40s", p->policy.name);
+    for (char *c = safe; *c; c++) { // a spelled-out policy holds '/'
+        if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789=,-", *c))
+            *c = '_';
+    }
+    const struct subject *s = &p->subject;
+    snprintf(name, sizeof name, "programs/%s.mlir", safe);
+    int rc = record_write(record, name, str_text(&s->text), s->text.length, err);
+    if (!rc && s->program.optimized) {
+        snprintf(name, sizeof name, "programs/%s.optimized.hlo.pb", safe);
+        rc = record_write(record, name, s->program.optimized, s->program.optimized_length, err);
+    }
+    return rc;
+}
+
+// ---- time
+
+static int warm_up(struct qualify *q, struct qualify_policy *p, struct error *err)
+{
+    struct measure_warmup_policy policy = measure_warmup_default();
+    double ns;
+    if (q->options->warmup >= 0)
+        policy.max_runs = (size_t)q->options->warmup;
+    measure_warmup_init(&p->warmup, policy);
+    while (p->warmup.runs < policy.max_runs && p->warmup.state == WARMUP_COLD) {
+        int rc = worker_time(p->subject.worker, p->subject.program.id, p->subject.args, p->subject.n_args, 1, &ns, err);
+        if (!rc)
+            rc = interrupt_check("warming up", err);
+        if (rc)
+            return rc;
+        measure_warmup_add(&p->warmup, ns);
+    }
+    return 0;
+}
+
+// One turn: a run that brings the policy's weights and code back into the caches, then the sample.
+static int take_sample(struct qualify_policy *p, struct error *err)
+{
+    double ns[2];
+    int rc = worker_time(p->subject.worker, p->subject.program.id, p->subject.args, p->subject.n_args, 2, ns, err);
+    if (!rc)
+        p->samples_ns[p->n_samples++] = ns[1];
+    return rc;
+}
+
+// Every policy runs once per round, in an order in which each follows each equally often.
+static int measure_rounds(struct qualify *q, struct error *err)
+{
+    uint32_t live[QUALIFY_MAX_POLICIES];
+    size_t n = 0, rounds = (size_t)q->options->samples;
+    for (size_t i = 0; i < q->n_policies; i++) {
+        if (q->policies[i].ok)
+            live[n++] = (uint32_t)i;
+    }
+    uint32_t *order = arena_new(&q->arena, uint32_t, n * rounds, err);
+    int rc = order ? measure_schedule(order, n, rounds, q->options->seed, err) : ERR_MEMORY;
+    for (size_t k = 0; k < n * rounds && !rc; k++) {
+        struct qualify_policy *p = &q->policies[live[order[k]]];
+        struct error why = {0};
+        progress_report(q->progress, "measure", k, n * rounds);
+        rc = interrupt_check("measuring", err);
+        if (!rc && p->ok && take_sample(p, &why))
+            rc = policy_failed(p, &why, err);
+    }
+    return rc;
+}
+
+static int summarize(struct qualify *q, struct qualify_policy *p, const struct qualify_policy *first, struct error *err)
+{
+    int rc = measure_summarize(&p->time, p->samples_ns, p->n_samples, CONFIDENCE, NULL, err);
+    measure_summary_scale(&p->time, 1e-6);
+    if (!rc && first && first != p && first->n_samples == p->n_samples) {
+        rc = measure_compare(&p->paired, first->samples_ns, p->samples_ns, p->n_samples, SAME_TOLERANCE, CONFIDENCE,
+                             err);
+        p->has_paired = !rc;
+    }
+    (void)q;
+    return rc;
+}
+
+static int request_median(struct qualify *q, struct qualify_policy *p, struct error *err)
+{
+    double v[5][REQUESTS], scratch[REQUESTS];
+    for (int i = 0; i < REQUESTS; i++) {
+        struct request_times t;
+        int rc = subject_request(&p->subject, &q->workload, &t, err);
+        if (rc)
+            return rc;
+        v[0][i] = t.encode_ms;
+        v[1][i] = t.upload_ms;
+        v[2][i] = t.run_ms;
+        v[3][i] = t.download_ms;
+        v[4][i] = t.total_ms;
+    }
+    p->request = (struct request_times){
+        stats_median(v[0], REQUESTS, scratch), stats_median(v[1], REQUESTS, scratch),
+        stats_median(v[2], REQUESTS, scratch), stats_median(v[3], REQUESTS, scratch),
+        stats_median(v[4], REQUESTS, scratch),
+    };
+    return 0;
+}
+
+static int after_measuring(struct qualify *q, struct qualify_policy *p, struct error *err)
+{
+    int rc = worker_memory(p->subject.worker, &p->memory, err);
+    if (!rc)
+        rc = request_median(q, p, err);
+    if (!rc)
+        rc = subject_instrument(&p->subject, &q->workload, &q->module, INSTRUMENT_BATCHES, p->counts, p->scales,
+                                (size_t)q->n_groups, err);
+    size_t texts = INSTRUMENT_BATCHES * (size_t)q->workload.batch;
+    p->instrumented_texts = texts < q->workload.n_texts ? texts : q->workload.n_texts;
+    return rc;
+}
+
+static int save_samples(const struct qualify *q, struct record *record, struct error *err)
+{
+    struct str text;
+    str_init(&text);
+    str_add(&text, "policy,round,ns\n");
+    for (size_t i = 0; i < q->n_policies; i++) {
+        for (size_t k = 0; k < q->policies[i].n_samples; k++)
+            str_addf(&text, "\"%s\",%zu,%.0f\n", q->policies[i].policy.name, k, q->policies[i].samples_ns[k]);
+    }
+    int rc = str_check(&text, err);
+    if (!rc)
+        rc = record_write(record, "samples/time.csv", text.text, text.length, err);
+    str_release(&text);
+    return rc;
+}
+
+static int allocate(struct qualify *q, struct qualify_policy *p, struct error *err)
+{
+    size_t groups = (size_t)q->n_groups;
+    p->result = arena_new(&q->arena, double, q->workload.n_texts *hidden(q), err);
+    p->samples_ns = arena_new(&q->arena, double, q->options->samples, err);
+    p->counts = arena_new(&q->arena, int64_t, groups * 3, err);
+    p->scales = arena_new(&q->arena, double, groups * 2, err);
+    return p->result && p->samples_ns && p->counts && p->scales ? 0 : ERR_MEMORY;
+}
+
+typedef int policy_step(struct qualify *q, struct qualify_policy *p, struct error *err);
+
+// One step of every policy that is still alive.
+static int each(struct qualify *q, const char *stage, policy_step *step, struct error *err)
+{
+    for (size_t i = 0; i < q->n_policies; i++) {
+        struct qualify_policy *p = &q->policies[i];
+        struct error why = {0};
+        char text[128];
+        if (!p->ok)
+            continue;
+        snprintf(text, sizeof text, "%s %s", stage, p->policy.name);
+        progress_report(q->progress, text, i, q->n_policies);
+        int rc = interrupt_check(text, err);
+        if (!rc && step(q, p, &why))
+            rc = policy_failed(p, &why, err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+static int count_alive(const struct qualify *q, struct error *err)
+{
+    for (size_t i = 0; i < q->n_policies; i++) {
+        if (q->policies[i].ok)
+            return 0;
+    }
+    const struct qualify_policy *p = &q->policies[0];
+    return error_set(err, p->error.code, p->error.where, "no policy could be run; the first, %s, failed: %s",
+                     p->policy.name, p->error.message);
+}
+
+int qualify_run(struct qualify *q, struct record *record, struct error *err)
+{
+    uint64_t start = clock_ns();
+    int rc = run_reference(q, err);
+    if (!rc)
+        rc = qualify_subsets(q, err);
+    for (size_t i = 0; i < q->n_policies && !rc; i++) {
+        q->policies[i].ok = true;
+        rc = allocate(q, &q->policies[i], err);
+    }
+    if (!rc)
+        rc = each(q, "run", evaluate, err);
+    for (size_t i = 0; i < q->n_policies && !rc; i++) {
+        if (q->policies[i].ok)
+            rc = save_programs(&q->policies[i], record, err);
+    }
+    if (!rc)
+        rc = count_alive(q, err);
+    if (!rc)
+        rc = each(q, "warm up", warm_up, err);
+    if (!rc)
+        rc = measure_rounds(q, err);
+    if (!rc)
+        rc = each(q, "inspect", after_measuring, err);
+    if (!rc)
+        rc = count_alive(q, err);
+    const struct qualify_policy *first = NULL;
+    for (size_t i = 0; i < q->n_policies && !rc; i++) {
+        if (!q->policies[i].ok)
+            continue;
+        first = first ? first : &q->policies[i];
+        rc = summarize(q, &q->policies[i], first, err);
+    }
+    if (!rc)
+        rc = qualify_decide(q, err);
+    if (!rc && record)
+        rc = save_samples(q, record, err);
+    q->wall_s = (double)(clock_ns() - start) / 1e9;
+    return rc;
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// The main job: price a model, run it under every policy, compare with f64, measure, decide.
+#ifndef LAB_QUALIFY_H
+#define LAB_QUALIFY_H
+
+#include "base/host.h"
+#include "base/progress.h"
+#include "chips/chips.h"
+#include "lab/measure.h"
+#include "lab/require.h"
+#include "lab/subject.h"
+#include "num/measures.h"
+#include "plan/roofline.h"
+#include "record/record.h"
+
+enum { QUALIFY_MAX_POLICIES = 32, QUALIFY_MAX_CHIPS = 32, QUALIFY_MAX_GROUPS = 64, QUALIFY_SUBSETS = 3 };
+
+// The metrics a requirement can name, NULL-ended.
+extern const char *const qualify_metrics[];
+
+struct qualify_options {
+    struct workload_options workload;
+    struct worker_options worker; // label is set per policy
+    const char *const *policies;  // presets or spelled out; at least one
+    size_t n_policies;
+    const char *const *chips;
+    size_t n_chips;
+    const char *require; // NULL: nothing is demanded
+    int64_t samples;     // at least 1
+    int64_t warmup;      // runs; -1: until flat
+    uint64_t seed;       // of the order of the rounds
+};
+
+// What one policy came to.
+struct qualify_policy {
+    struct policy policy;
+    struct subject subject;
+    bool opened, ok;
+    struct error error; // why it failed
+    struct worker_failure failure;
+    bool has_failure;
+    int64_t weight_bytes, scale_bytes;
+    double *result; // [texts, hidden]
+    struct measures errors;
+    struct retrieval task, subsets[QUALIFY_SUBSETS];
+    double subset_cosine_min[QUALIFY_SUBSETS];
+    struct cost_row *rows;
+    int n_rows;
+    struct cost total;
+    struct floor *predicted; // per chip
+    int64_t *counts;         // [groups, 3]
+    double *scales;          // [groups, 2]
+    size_t instrumented_texts;
+    struct measure_warmup warmup;
+    double *samples_ns;
+    size_t n_samples;
+    struct measure_summary time; // ms
+    struct measure_comparison paired;
+    bool has_paired;
+    struct request_times request; // medians
+    struct worker_memory memory;
+    bool meets;
+    int n_unmet;
+    char unmet[REQUIRE_MAX][160];
+};
+
+struct qualify {
+    struct arena arena;
+    const struct qualify_options *options;
+    const struct progress *progress;
+    struct workload workload;
+    struct module module; // f32
+    const char *groups[QUALIFY_MAX_GROUPS];
+    int n_groups;
+    struct require require;
+    bool has_require;
+    const struct chip *chips[QUALIFY_MAX_CHIPS];
+    size_t n_chips;
+    struct host_facts host;
+    struct worker_info *device; // that the policies ran on, copied into the arena
+    char checkpoint_sha256[65];
+    double *reference;     // [texts, hidden]
+    uint64_t reference_ns; // whole f64 run
+    uint8_t *masks[QUALIFY_SUBSETS];
+    size_t subset_texts[QUALIFY_SUBSETS];
+    double margin_limit; // what counts as a low margin
+    struct qualify_policy *policies;
+    size_t n_policies;
+    int chosen; // index, or -1
+    const char *reason;
+    const char *advice[8];
+    int n_advice;
+    double wall_s;
+    bool open;
+};
+
+// Checks every option and file (nothing runs yet): ERR_USAGE, ERR_INPUT. Then qualify_config writes what will be done
+// into an open JSON object, for config.json, before anything is measured.
+int qualify_open(struct qualify *q, const struct qualify_options *o, const struct progress *progress,
+                 struct error *err);
+int qualify_config(const struct qualify *q, struct jw *w, struct error *err);
+
+// Runs everything. A policy that fails is a row; ERR_DEVICE only when the reference or every policy failed (with the
+// first one's error), ERR_INTERRUPTED when the user stopped it. Programs and samples are written into the record when
+// it is given.
+int qualify_run(struct qualify *q, struct record *record, struct error *err);
+
+// The `result` object of assay.qualify/1.
+int qualify_json(const struct qualify *q, struct jw *w, struct error *err);
+
+// A policy's value of a metric of qualify_metrics; NAN when not known.
+double qualify_metric(const struct qualify *q, const struct qualify_policy *p, const char *metric);
+void qualify_close(struct qualify *q);
+
+// Steps of qualify_run (qualify_decide.c): subsets of the texts; meets and unmet of each policy, the choice, the
+// advice.
+int qualify_subsets(struct qualify *q, struct error *err);
+int qualify_judge(struct qualify *q, struct qualify_policy *p, struct error *err);
+int qualify_decide(struct qualify *q, struct error *err);
+extern const char *const qualify_subset_names[QUALIFY_SUBSETS];
+const char *qualify_subset_rule(const struct qualify *q, int subset, char out[160]);
+
+#endif

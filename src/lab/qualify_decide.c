@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// Subsets of the texts, errors of each policy against f64, and which policy to ship.
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/stats.h"
+#include "lab/qualify.h"
+
+#define LOW_MARGIN_SHARE 0.1 // the tenth of the queries whose nearest text is hardest to tell from the second
+#define RARE_PIECES      4
+#define LONG_TOKENS      48
+#define RELATIVE_FLOOR   1e-3 // of single elements: |error| / max(|reference|, this)
+
+const char *const qualify_subset_names[QUALIFY_SUBSETS] = {"low-margin decisions", "rare words", "long texts"};
+
+const char *const qualify_metrics[] = {"rel_l2",      "max_abs",      "snr_db",     "cosine_min",     "top1",
+                                       "top10",       "spearman",     "p50_ms",     "p90_ms",         "min_ms",
+                                       "items_per_s", "weight_bytes", "compile_ms", "peak_rss_bytes", NULL};
+
+const char *qualify_subset_rule(const struct qualify *q, int subset, char out[160])
+{
+    if (subset == 0)
+        snprintf(out, 160, "f64 cosine of the nearest text exceeds the second's by at most %.4g (the lowest tenth)",
+                 q->margin_limit);
+    else if (subset == 1)
+        snprintf(out, 160, "a word of at least %d pieces", RARE_PIECES);
+    else
+        snprintf(out, 160, "more than %d tokens", LONG_TOKENS);
+    return out;
+}
+
+int qualify_subsets(struct qualify *q, struct error *err)
+{
+    size_t n = q->workload.n_texts, columns = (size_t)q->workload.bert.config.hidden_size;
+    double *margins = arena_new(&q->arena, double, n, err), *scratch = arena_new(&q->arena, double, n, err);
+    for (int s = 0; s < QUALIFY_SUBSETS; s++)
+        q->masks[s] = arena_new(&q->arena, uint8_t, n, err);
+    if (!margins || !scratch || !q->masks[0] || !q->masks[1] || !q->masks[2])
+        return ERR_MEMORY;
+    int rc = retrieval_margins(q->reference, n, columns, margins, err);
+    if (rc)
+        return rc;
+    q->margin_limit = stats_quantile(margins, n, LOW_MARGIN_SHARE, scratch);
+    for (size_t i = 0; i < n; i++) {
+        q->masks[0][i] = margins[i] <= q->margin_limit;
+        q->masks[1][i] = q->workload.facts[i].most_pieces >= RARE_PIECES;
+        q->masks[2][i] = q->workload.facts[i].tokens > LONG_TOKENS;
+        for (int s = 0; s < QUALIFY_SUBSETS; s++)
+            q->subset_texts[s] += q->masks[s][i];
+    }
+    return 0;
+}
+
+static double cosine(const double *x, const double *y, size_t n)
+{
+    double xy = 0, xx = 0, yy = 0;
+    for (size_t i = 0; i < n; i++) {
+        xy += x[i] * y[i];
+        xx += x[i] * x[i];
+        yy += y[i] * y[i];
+    }
+    return xy / sqrt(xx * yy);
+}
+
+int qualify_judge(struct qualify *q, struct qualify_policy *p, struct error *err)
+{
+    size_t n = q->workload.n_texts, columns = (size_t)q->workload.bert.config.hidden_size;
+    struct retrieval all[1 + QUALIFY_SUBSETS];
+    measures_begin(&p->errors, columns, RELATIVE_FLOOR);
+    int rc = measures_add(&p->errors, q->reference, DT_F64, p->result, n, err);
+    measures_finish(&p->errors);
+    if (!rc)
+        rc = retrieval_measure(q->reference, p->result, n, columns, (const uint8_t *const *)q->masks, QUALIFY_SUBSETS,
+                               all, err);
+    if (rc)
+        return rc;
+    p->task = all[0];
+    for (int s = 0; s < QUALIFY_SUBSETS; s++) {
+        p->subsets[s] = all[1 + s];
+        p->subset_cosine_min[s] = NAN;
+        for (size_t i = 0; i < n; i++) {
+            if (q->masks[s][i]) {
+                double c = cosine(q->reference + i * columns, p->result + i * columns, columns);
+                if (!(c >= p->subset_cosine_min[s]))
+                    p->subset_cosine_min[s] = c;
+            }
+        }
+    }
+    return 0;
+}
+
+double qualify_metric(const struct qualify *q, const struct qualify_policy *p, const char *metric)
+{
+    const struct {
+        const char *name;
+        double value;
+    } values[] = {
+        {"rel_l2", p->errors.rel_l2},
+        {"max_abs", p->errors.max_abs},
+        {"snr_db", p->errors.snr_db},
+        {"cosine_min", p->errors.cosine_min},
+        {"top1", p->task.top1},
+        {"top10", p->task.top10},
+        {"spearman", p->task.spearman},
+        {"p50_ms", p->time.p50},
+        {"p90_ms", p->time.p90},
+        {"min_ms", p->time.min},
+        {"items_per_s", (double)q->workload.batch / (p->time.p50 / 1e3)},
+        {"weight_bytes", (double)(p->weight_bytes + p->scale_bytes)},
+        {"compile_ms", (double)p->subject.program.compile_ns / 1e6},
+        {"peak_rss_bytes", (double)p->memory.peak_rss_bytes},
+    };
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        if (strcmp(values[i].name, metric) == 0)
+            return p->ok ? values[i].value : NAN;
+    }
+    return NAN;
+}
+
+static void check_policy(struct qualify *q, struct qualify_policy *p)
+{
+    p->meets = p->ok;
+    for (int i = 0; i < q->require.n; i++) {
+        double value = qualify_metric(q, p, q->require.clauses[i].metric);
+        if (!require_holds(&q->require, i, value, p->unmet[p->n_unmet])) {
+            p->meets = false;
+            p->n_unmet++;
+        }
+    }
+}
+
+static int64_t stored(const struct qualify_policy *p)
+{
+    return p->weight_bytes + p->scale_bytes;
+}
+
+// Cheapest: least device time per item, since that is what is paid for; among those that the paired samples cannot tell
+// from the fastest (within 1 %), fewest stored bytes.
+static int choose(struct qualify *q, struct error *err)
+{
+    int fastest = -1, best = -1;
+    for (size_t i = 0; i < q->n_policies; i++) {
+        const struct qualify_policy *p = &q->policies[i];
+        if (p->meets && (fastest < 0 || p->time.p50 < q->policies[fastest].time.p50))
+            fastest = (int)i;
+    }
+    best = fastest;
+    for (size_t i = 0; i < q->n_policies && fastest >= 0; i++) {
+        const struct qualify_policy *p = &q->policies[i], *f = &q->policies[fastest];
+        struct measure_comparison c;
+        if (!p->meets || p->n_samples != f->n_samples)
+            continue;
+        int rc = measure_compare(&c, f->samples_ns, p->samples_ns, p->n_samples, 0.01, 0.95, err);
+        if (rc)
+            return rc;
+        if (c.verdict != VERDICT_SLOWER && stored(p) < stored(&q->policies[best]))
+            best = (int)i;
+    }
+    q->chosen = best;
+    return 0;
+}
+
+// The weight tensor that lost most in a policy.
+static const struct subject_tensor *worst_tensor(const struct qualify_policy *p)
+{
+    const struct subject_tensor *worst = NULL;
+    for (size_t i = 0; i < p->subject.n_tensors; i++) {
+        const struct subject_tensor *t = &p->subject.tensors[i];
+        if (!worst || t->stats.rel_l2 > worst->stats.rel_l2)
+            worst = t;
+    }
+    return worst;
+}
+
+static bool demands_only_time(const struct qualify_policy *p)
+{
+    bool time_only = p->n_unmet > 0;
+    for (int i = 0; i < p->n_unmet; i++)
+        time_only = time_only && (strstr(p->unmet[i], "_ms ") || strstr(p->unmet[i], "items_per_s"));
+    return time_only;
+}
+
+static int add_advice(struct qualify *q, const struct qualify_policy *p, struct error *err)
+{
+    const struct policy *y = &p->policy;
+    const char *text = NULL;
+    const struct subject_tensor *worst = worst_tensor(p);
+    bool integers = y->w == DT_S8 || y->w == DT_S4;
+    if (q->n_advice == 8 || p->meets || !p->ok)
+        return 0;
+    if (demands_only_time(p))
+        text = arena_printf(&q->arena, err,
+                            "%s: accurate enough but too slow; try a smaller --batch or --seq, or another device",
+                            y->name);
+    else if (integers && y->w_grain == GRAIN_GROUP && y->w_group > 16)
+        text = arena_printf(&q->arena, err, "%s: finer groups: --policy w=%s/group:%lld,a=%s", y->name,
+                            dtype_name(y->w), (long long)(y->w_group / 2), dtype_name(y->a));
+    else if (y->w == DT_S4)
+        text = arena_printf(&q->arena, err, "%s: more bits: --policy w8a16", y->name);
+    else if (y->op == DT_S8)
+        text = arena_printf(&q->arena, err, "%s: floating activations keep the stored bytes: --policy w8a16", y->name);
+    else if (integers)
+        text = arena_printf(&q->arena, err, "%s: groups in place of channels: --policy w=%s/group:64,a=%s", y->name,
+                            dtype_name(y->w), dtype_name(y->a));
+    else if (y->w != DT_F32)
+        text = arena_printf(&q->arena, err, "%s: a wider float format: --policy f32", y->name);
+    if (text)
+        q->advice[q->n_advice++] = text;
+    if (integers && worst && q->n_advice < 8) {
+        text = arena_printf(&q->arena, err,
+                            "%s: the weight that loses most is %s (relative L2 %.3g): a floating policy for that layer "
+                            "helps first",
+                            y->name, worst->name, worst->stats.rel_l2);
+        q->advice[q->n_advice++] = text;
+    }
+    return err->code;
+}
+
+static int explain(struct qualify *q, struct error *err)
+{
+    struct str s;
+    str_init(&s);
+    if (q->chosen >= 0) {
+        const struct qualify_policy *p = &q->policies[q->chosen];
+        str_addf(
+            &s,
+            "%s %s and needs least device time per item (p50 %.4g ms a batch, %.4g MB stored); ties within 1 %% go to "
+            "fewer stored bytes",
+            p->policy.name, q->has_require ? "meets the requirement" : "ran", p->time.p50, (double)stored(p) / 1e6);
+    } else {
+        str_add(&s, "no policy meets the requirement");
+    }
+    for (size_t i = 0; i < q->n_policies; i++) {
+        const struct qualify_policy *p = &q->policies[i];
+        if (p->meets)
+            continue;
+        str_addf(&s, "; %s: ", p->policy.name);
+        if (!p->ok)
+            str_add(&s, "it failed to run");
+        for (int k = 0; k < p->n_unmet && p->ok; k++)
+            str_addf(&s, "%s%s", k ? " and " : "", p->unmet[k]);
+    }
+    int rc = str_check(&s, err);
+    if (!rc)
+        q->reason = arena_strdup(&q->arena, str_text(&s), err);
+    str_release(&s);
+    return rc ? rc : q->reason ? 0 : ERR_MEMORY;
+}
+
+int qualify_decide(struct qualify *q, struct error *err)
+{
+    for (size_t i = 0; i < q->n_policies; i++)
+        check_policy(q, &q->policies[i]);
+    int rc = choose(q, err);
+    for (size_t i = 0; i < q->n_policies && !rc && q->chosen < 0; i++)
+        rc = add_advice(q, &q->policies[i], err);
+    return rc ? rc : explain(q, err);
+}

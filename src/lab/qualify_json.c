@@ -1,0 +1,554 @@
+// SPDX-License-Identifier: Apache-2.0
+// The documents of qualify: what will be done (config.json) and what came out (assay.qualify/1).
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lab/qualify.h"
+
+// ---- helpers: a quantity under a key
+
+static void derived(struct jw *w, const char *key, double value, const char *unit, const char *formula)
+{
+    quantity_json_kv(w, key, quantity_make(value, unit, ORIGIN_DERIVED, formula));
+}
+
+static void measured(struct jw *w, const char *key, double value, const char *unit, const char *source)
+{
+    quantity_json_kv(w, key, quantity_make(value, unit, ORIGIN_MEASURED, source));
+}
+
+// Bytes that a compiler or device reports; negative stands for "not offered".
+static void offered(struct jw *w, const char *key, int64_t bytes, enum origin origin, const char *source)
+{
+    bool known = bytes >= 0;
+    quantity_json_kv(w, key,
+                     quantity_make(known ? (double)bytes : NAN, "B", known ? origin : ORIGIN_MEASURED,
+                                   known ? source : "the plugin does not offer it"));
+}
+
+static const char *device_label(const struct qualify *q)
+{
+    return q->device->devices[q->device->device].kind;
+}
+
+// ---- workload, device
+
+static int write_files(const struct qualify *q, struct jw *w, struct error *err)
+{
+    static const char *const side[] = {"config.json", "vocab.txt", "tokenizer_config.json", "modules.json"};
+    char path[1200];
+    int rc = 0;
+    jw_array(w);
+    for (size_t i = 0; i < q->workload.checkpoint.file_count && !rc; i++) {
+        char hex[65];
+        rc = checkpoint_file_sha256(&q->workload.checkpoint, i, hex, err);
+        jw_object(w);
+        jw_kv_string(w, "path", q->workload.checkpoint.files[i].path);
+        jw_kv_uint(w, "bytes", q->workload.checkpoint.files[i].size);
+        jw_kv_string(w, "sha256", hex);
+        jw_object_end(w);
+    }
+    for (size_t i = 0; i < sizeof side / sizeof side[0] && !rc; i++) {
+        snprintf(path, sizeof path, "%s/%s", q->workload.directory, side[i]);
+        if (file_exists(path))
+            rc = record_file_entry(w, path, err);
+    }
+    jw_array_end(w);
+    return rc;
+}
+
+static int write_workload(const struct qualify *q, struct jw *w, struct error *err)
+{
+    const struct workload *l = &q->workload;
+    jw_object(w);
+    jw_kv_string(w, "name", l->name);
+    jw_kv_string(w, "kind", "bert sentence embedding");
+    jw_kv_int(w, "parameters", bert_parameters(&q->module));
+    int64_t weights, scales;
+    module_weight_bytes(&q->module, &weights, &scales);
+    quantity_json_kv(w, "weight_bytes",
+                     quantity_make((double)weights, "B", ORIGIN_DERIVED, "elements of the tensors used, in f32"));
+    jw_kv_string(w, "sha256", q->checkpoint_sha256);
+    jw_kv_int(w, "batch", l->batch);
+    jw_kv_int(w, "seq", l->seq);
+    jw_kv_uint(w, "texts", l->n_texts);
+    jw_kv_uint(w, "blank_lines", l->n_blank);
+    jw_kv_uint(w, "tokens", l->n_tokens);
+    jw_kv_uint(w, "truncated_texts", l->n_truncated);
+    jw_key(w, "text_file");
+    int rc = record_file_entry(w, l->text_file.path, err);
+    jw_key(w, "files");
+    if (!rc)
+        rc = write_files(q, w, err);
+    return rc;
+}
+
+static void write_load(const struct qualify *q, struct jw *w)
+{
+    const struct qualify_policy *p = NULL;
+    for (size_t i = 0; i < q->n_policies && !p; i++)
+        p = q->policies[i].ok ? &q->policies[i] : NULL;
+    jw_key(w, "load");
+    if (!p) {
+        jw_null(w);
+        return;
+    }
+    jw_object(w);
+    jw_kv_string(w, "policy", p->policy.name);
+    jw_kv_int(w, "zero_copy_bytes", p->subject.weights.zero_copy_bytes);
+    jw_kv_int(w, "copied_bytes", p->subject.weights.copied_bytes);
+    jw_object_end(w);
+}
+
+static void write_extensions(struct jw *w, const char *list)
+{
+    jw_array(w);
+    while (*list) { // "5 FFI, 4 Layouts"
+        size_t n = strcspn(list, ",");
+        jw_string_n(w, list, n);
+        list += n;
+        list += strspn(list, ", ");
+    }
+    jw_array_end(w);
+}
+
+static void write_device(const struct qualify *q, struct jw *w)
+{
+    const struct worker_info *d = q->device;
+    char version[32];
+    int processes = 1;
+    snprintf(version, sizeof version, "%d.%d", d->api_major, d->api_minor);
+    jw_object(w);
+    jw_kv_string(w, "requested", q->options->worker.device ? q->options->worker.device : "cpu");
+    jw_kv_string(w, "platform", d->platform_name);
+    jw_kv_string(w, "platform_version", d->platform_version);
+    jw_kv_string(w, "kind", device_label(q));
+    jw_kv_int(w, "id", d->devices[d->device].id);
+    jw_key(w, "plugin");
+    jw_object(w);
+    jw_kv_string(w, "path", d->plugin_path);
+    jw_kv_string(w, "sha256", d->plugin_sha256);
+    jw_kv_string(w, "api_version", version);
+    jw_key(w, "extensions");
+    write_extensions(w, d->extensions);
+    jw_kv_string(w, "attributes", d->attributes);
+    jw_object_end(w);
+    jw_key(w, "devices");
+    jw_array(w);
+    for (size_t i = 0; i < d->n_devices; i++) {
+        jw_object(w);
+        jw_kv_int(w, "id", d->devices[i].id);
+        jw_kv_string(w, "kind", d->devices[i].kind);
+        jw_kv_int(w, "process_index", d->devices[i].process_index);
+        jw_kv_bool(w, "local", d->devices[i].local);
+        jw_kv_string(w, "attributes", d->devices[i].attributes);
+        jw_object_end(w);
+        if (d->devices[i].process_index >= processes)
+            processes = d->devices[i].process_index + 1;
+    }
+    jw_array_end(w);
+    jw_kv_int(w, "process_count", processes);
+    jw_kv_bool(w, "allow_excess_precision", false);
+    jw_object_end(w);
+}
+
+// ---- modules and chips
+
+static void write_floor(struct jw *w, const struct floor *f)
+{
+    quantity_json_kv(w, "time", f->time);
+    jw_kv_string(w, "bound", bound_name(f->bound));
+}
+
+static int write_modules(const struct qualify *q, const struct qualify_policy *p, struct jw *w, struct error *err)
+{
+    struct arena scratch;
+    int rc = 0;
+    arena_init(&scratch);
+    jw_array(w);
+    for (int i = 0; i < p->n_rows && !rc; i++) {
+        const struct cost *c = &p->rows[i].cost;
+        jw_object(w);
+        jw_kv_string(w, "name", p->rows[i].group);
+        derived(w, "flop", cost_product_flop(c), "FLOP", "2 per multiply-add of products");
+        derived(w, "element_flop", c->element_flop, "FLOP", "one per output element of other arithmetic");
+        derived(w, "transcendentals", c->transcendentals, "count", "exp, erf, roots: one per output element");
+        derived(w, "bytes", c->bytes, "B", "what enters and leaves each scope once, its inside fused");
+        derived(w, "bytes_unfused", c->bytes_unfused, "B", "operands and results of every operation");
+        derived(w, "weight_bytes", c->weight_bytes, "B", "weights and scales read, of `bytes`");
+        quantity_json_kv(w, "intensity", roofline_intensity(c));
+        jw_key(w, "floors");
+        jw_object(w);
+        for (size_t k = 0; k < q->n_chips && !rc; k++) {
+            struct floor f;
+            rc = roofline_floor(c, q->chips[k], &scratch, &f, err);
+            jw_key(w, q->chips[k]->name);
+            jw_object(w);
+            write_floor(w, &f);
+            jw_object_end(w);
+        }
+        jw_object_end(w);
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+    arena_release(&scratch);
+    return rc;
+}
+
+static void write_chips(const struct qualify *q, struct jw *w)
+{
+    jw_object(w);
+    for (size_t k = 0; k < q->n_chips; k++) {
+        const struct chip *chip = q->chips[k];
+        jw_key(w, chip->name);
+        jw_object(w);
+        quantity_json_kv(w, "bandwidth", chip_bandwidth(chip, CHIP_PER_DEVICE));
+        jw_key(w, "peaks");
+        jw_object(w);
+        for (int t = 0; t < CHIP_TYPES; t++)
+            quantity_json_kv(w, chip_type_name((enum chip_type)t), chip_rate(chip, (enum chip_type)t, CHIP_PER_DEVICE));
+        jw_object_end(w);
+        jw_object_end(w);
+    }
+    jw_object_end(w);
+}
+
+// ---- one policy
+
+static void write_failure(const struct qualify_policy *p, struct jw *w)
+{
+    jw_key(w, "failure");
+    if (p->ok) {
+        jw_null(w);
+        return;
+    }
+    jw_object(w);
+    jw_kv_string(w, "kind",
+                 p->has_failure ? worker_failure_kind_name(p->failure.kind) : error_code_name(p->error.code));
+    if (p->has_failure)
+        jw_kv_int(w, "value", p->failure.value);
+    else
+        jw_kv_null(w, "value");
+    jw_kv_string(w, "doing", p->has_failure ? p->failure.doing : p->error.where);
+    jw_kv_string(w, "stderr_tail", p->has_failure ? p->failure.stderr_tail : "");
+    jw_kv_string(w, "message", p->error.message);
+    jw_object_end(w);
+}
+
+static void write_memory(const struct qualify_policy *p, struct jw *w)
+{
+    static const char compiler[] = "the compiler's account of the program";
+    const struct worker_memory_plan *m = &p->subject.program.memory;
+    jw_key(w, "memory");
+    jw_object(w);
+    offered(w, "arguments", m->arguments, ORIGIN_DERIVED, compiler);
+    offered(w, "outputs", m->outputs, ORIGIN_DERIVED, compiler);
+    offered(w, "temporaries", m->temporaries, ORIGIN_DERIVED, compiler);
+    offered(w, "aliases", m->aliases, ORIGIN_DERIVED, compiler);
+    offered(w, "code", m->code, ORIGIN_DERIVED, compiler);
+    offered(w, "device_peak", p->memory.has_device_stats ? p->memory.peak_bytes_in_use : -1, ORIGIN_MEASURED,
+            "the device's allocator");
+    jw_object_end(w);
+}
+
+static void write_task(struct jw *w, const struct retrieval *r)
+{
+    measured(w, "top1", r->top1, "1", "share of queries whose nearest text is that of f64");
+    measured(w, "top10", r->top10, "1", "mean share of the ten nearest texts that f64 has too");
+    measured(w, "spearman", r->spearman, "1", "mean rank correlation with f64 of all texts by similarity");
+}
+
+static void write_errors(const struct qualify *q, const struct qualify_policy *p, struct jw *w)
+{
+    char rule[160];
+    const struct measures *m = &p->errors;
+    jw_key(w, "errors");
+    jw_object(w);
+    measured(w, "rel_l2", m->rel_l2, "1", "||x - x64|| / ||x64|| over all texts");
+    measured(w, "max_abs", m->max_abs, "1", "largest |x - x64|");
+    measured(w, "snr_db", m->snr_db, "dB", "20 log10(||x64|| / ||x - x64||)");
+    measured(w, "cosine_min", m->cosine_min, "1", "lowest cosine of a text's embedding with f64's");
+    measured(w, "max_relative", m->max_rel, "1", "largest |x - x64| / max(|x64|, 0.001)");
+    jw_kv_uint(w, "non_finite", m->nonfinite_result);
+    jw_object_end(w);
+    jw_key(w, "task");
+    jw_object(w);
+    write_task(w, &p->task);
+    jw_object_end(w);
+    jw_key(w, "subsets");
+    jw_array(w);
+    for (int s = 0; s < QUALIFY_SUBSETS; s++) {
+        jw_object(w);
+        jw_kv_string(w, "name", qualify_subset_names[s]);
+        jw_kv_string(w, "rule", qualify_subset_rule(q, s, rule));
+        jw_kv_uint(w, "texts", q->subset_texts[s]);
+        write_task(w, &p->subsets[s]);
+        measured(w, "cosine_min", p->subset_cosine_min[s], "1", "lowest cosine with f64 in the subset");
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+}
+
+// Per module: what the activations lost in the instrumented run, what the weights lost when they were stored, and the
+// channel that lost most.
+static void write_diagnostics(const struct qualify *q, const struct qualify_policy *p, struct jw *w)
+{
+    jw_key(w, "diagnostics");
+    jw_array(w);
+    for (int g = 0; g < q->n_groups; g++) {
+        const struct subject_tensor *worst = NULL;
+        int64_t clipped = p->counts[3 * g], bad = p->counts[3 * g + 1], flushed = p->counts[3 * g + 2];
+        double low = p->scales[2 * g], high = p->scales[2 * g + 1], weight_low = INFINITY, weight_high = -INFINITY;
+        for (size_t i = 0; i < p->subject.n_tensors; i++) {
+            const struct subject_tensor *t = &p->subject.tensors[i];
+            if (strcmp(t->group, q->groups[g]) != 0)
+                continue;
+            clipped += (int64_t)t->stats.clipped;
+            bad += (int64_t)(t->stats.nonfinite + t->stats.overflowed);
+            flushed += (int64_t)t->stats.flushed;
+            weight_low = fmin(weight_low, t->stats.scale_min);
+            weight_high = fmax(weight_high, t->stats.scale_max);
+            if (!worst || t->stats.worst_channel_rel_l2 > worst->stats.worst_channel_rel_l2)
+                worst = t;
+        }
+        jw_object(w);
+        jw_kv_string(w, "module", q->groups[g]);
+        jw_kv_int(w, "clipped", clipped);
+        jw_kv_int(w, "non_finite", bad);
+        jw_kv_int(w, "flushed_to_zero", flushed);
+        jw_kv_double(w, "scale_min", low);
+        jw_kv_double(w, "scale_max", high);
+        jw_kv_double(w, "weight_scale_min", weight_low);
+        jw_kv_double(w, "weight_scale_max", weight_high);
+        jw_key(w, "worst_channel");
+        if (worst) {
+            jw_object(w);
+            jw_kv_string(w, "tensor", worst->name);
+            jw_kv_uint(w, "channel", worst->stats.worst_channel);
+            jw_kv_double(w, "rel_l2", worst->stats.worst_channel_rel_l2);
+            jw_object_end(w);
+        } else {
+            jw_null(w);
+        }
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+    jw_kv_uint(w, "diagnosed_texts", p->instrumented_texts);
+}
+
+static void write_predicted(const struct qualify *q, const struct qualify_policy *p, struct jw *w)
+{
+    jw_key(w, "predicted");
+    jw_object(w);
+    for (size_t k = 0; k < q->n_chips; k++) {
+        const struct floor *f = &p->predicted[k];
+        bool local = strcmp(q->chips[k]->name, "local") == 0;
+        double ratio = local && p->ok ? f->time.value / (p->time.p50 * 1e3) : NAN;
+        jw_key(w, q->chips[k]->name);
+        jw_object(w);
+        write_floor(w, f);
+        derived(w, "over_measured", ratio, "1",
+                isnan(ratio) ? "nothing was measured on this chip" : "predicted floor / measured p50");
+        jw_object_end(w);
+    }
+    jw_object_end(w);
+}
+
+static void write_request(const struct qualify_policy *p, struct jw *w)
+{
+    static const char source[] = "median of 9 whole requests for the first batch";
+    const struct request_times *t = &p->request;
+    jw_key(w, "request");
+    jw_object(w);
+    measured(w, "tokenize_ms", t->encode_ms, "ms", source);
+    measured(w, "upload_ms", t->upload_ms, "ms", source);
+    measured(w, "run_ms", t->run_ms, "ms", source);
+    measured(w, "download_ms", t->download_ms, "ms", source);
+    measured(w, "total_ms", t->total_ms, "ms", source);
+    jw_object_end(w);
+}
+
+static int write_measured(const struct qualify *q, const struct qualify_policy *p, struct jw *w, struct error *err)
+{
+    const char *device = device_label(q);
+    const struct measure_summary *s = &p->time;
+    double *ms = malloc((p->n_samples ? p->n_samples : 1) * sizeof *ms);
+    if (!ms)
+        return error_set(err, ERR_MEMORY, NULL, "no memory for %zu samples", p->n_samples);
+    for (size_t i = 0; i < p->n_samples; i++)
+        ms[i] = p->samples_ns[i] / 1e6;
+    jw_key(w, "measured");
+    jw_object(w);
+    measured(w, "compile_ms", (double)p->subject.program.compile_ns / 1e6, "ms", device);
+    measured(w, "first_ms", (double)p->subject.first_ns / 1e6, "ms", device);
+    measured(w, "upload_ms", (double)p->subject.weights.ns / 1e6, "ms", "making and uploading the weights");
+    measured(w, "p50_ms", s->p50, "ms", device);
+    measured(w, "p90_ms", s->p90, "ms", device);
+    measured(w, "min_ms", s->min, "ms", device);
+    measured(w, "mad_ms", s->mad, "ms", "median absolute deviation times 1.4826");
+    measured(w, "ci_low_ms", s->p50_low, "ms", "exact binomial interval of the median, 95 %");
+    measured(w, "ci_high_ms", s->p50_high, "ms", "exact binomial interval of the median, 95 %");
+    quantity_json_samples(w, "samples_ms", ms, p->n_samples, "ms", device);
+    free(ms);
+    jw_kv_uint(w, "outliers", s->outliers);
+    jw_kv_uint(w, "warmup_runs", p->warmup.runs);
+    jw_kv_string(w, "warmup_state",
+                 p->warmup.state == WARMUP_FLAT     ? "flat"
+                 : p->warmup.state == WARMUP_CAPPED ? "capped"
+                                                    : "cold");
+    measured(w, "items_per_s", (double)q->workload.batch / (s->p50 / 1e3), "1/s", "batch / p50");
+    measured(w, "peak_rss_bytes", (double)p->memory.peak_rss_bytes, "B", "of the worker process");
+    write_request(p, w);
+    jw_object_end(w);
+    return 0;
+}
+
+static void write_paired(const struct qualify *q, const struct qualify_policy *p, struct jw *w)
+{
+    static const char source[] = "median of the ratios of the rounds, exact binomial interval";
+    jw_key(w, "paired");
+    if (!p->has_paired) {
+        jw_null(w);
+        return;
+    }
+    const struct qualify_policy *first = q->policies;
+    while (!first->ok)
+        first++;
+    jw_object(w);
+    jw_kv_string(w, "against", first->policy.name);
+    measured(w, "ratio", p->paired.ratio, "1", source);
+    measured(w, "low", p->paired.low, "1", source);
+    measured(w, "high", p->paired.high, "1", source);
+    jw_kv_uint(w, "pairs", p->paired.pairs);
+    jw_kv_string(w, "verdict", measure_verdict_name(p->paired.verdict));
+    jw_object_end(w);
+}
+
+static int write_policy(const struct qualify *q, const struct qualify_policy *p, struct jw *w, struct error *err)
+{
+    struct str spec;
+    int rc = 0;
+    str_init(&spec);
+    policy_spell(&p->policy, &spec);
+    jw_object(w);
+    jw_kv_string(w, "policy", p->policy.name);
+    jw_kv_string(w, "spec", str_text(&spec));
+    str_release(&spec);
+    jw_kv_string(w, "status", p->ok ? "ok" : "failed");
+    write_failure(p, w);
+    jw_key(w, "parts");
+    policy_parts_json(&p->policy, w);
+    derived(w, "weight_bytes", (double)p->weight_bytes, "B", "values and codes as they are stored");
+    derived(w, "scale_bytes", (double)p->scale_bytes, "B", "scales, f32");
+    jw_key(w, "modules");
+    rc = write_modules(q, p, w, err);
+    write_predicted(q, p, w);
+    if (p->ok && !rc) {
+        offered(w, "device_weight_bytes", p->subject.weights.device_bytes, ORIGIN_MEASURED, "what the device holds");
+        write_memory(p, w);
+        write_errors(q, p, w);
+        write_diagnostics(q, p, w);
+        rc = write_measured(q, p, w, err);
+        write_paired(q, p, w);
+    }
+    jw_key(w, "meets");
+    if (q->has_require)
+        jw_bool(w, p->meets);
+    else
+        jw_null(w);
+    jw_key(w, "unmet");
+    jw_array(w);
+    for (int i = 0; i < p->n_unmet; i++)
+        jw_string(w, p->unmet[i]);
+    jw_array_end(w);
+    jw_object_end(w);
+    return rc;
+}
+
+static void write_decision(const struct qualify *q, struct jw *w)
+{
+    jw_object(w);
+    jw_kv_string(w, "require", q->has_require ? q->require.text : NULL);
+    jw_key(w, "met_by");
+    jw_array(w);
+    for (size_t i = 0; i < q->n_policies && q->has_require; i++) {
+        if (q->policies[i].meets)
+            jw_string(w, q->policies[i].policy.name);
+    }
+    jw_array_end(w);
+    jw_kv_string(w, "chosen", q->chosen >= 0 ? q->policies[q->chosen].policy.name : NULL);
+    jw_kv_string(w, "reason", q->reason);
+    jw_key(w, "advice");
+    jw_array(w);
+    for (int i = 0; i < q->n_advice; i++)
+        jw_string(w, q->advice[i]);
+    jw_array_end(w);
+    jw_object_end(w);
+}
+
+int qualify_json(const struct qualify *q, struct jw *w, struct error *err)
+{
+    jw_object(w);
+    jw_key(w, "workload");
+    int rc = write_workload(q, w, err);
+    write_load(q, w);
+    jw_object_end(w);
+    jw_key(w, "device");
+    write_device(q, w);
+    jw_key(w, "host");
+    host_json(w, &q->host);
+    jw_key(w, "chips");
+    write_chips(q, w);
+    jw_key(w, "modules");
+    if (!rc)
+        rc = write_modules(q, &q->policies[0], w, err);
+    jw_key(w, "policies");
+    jw_array(w);
+    for (size_t i = 0; i < q->n_policies && !rc; i++)
+        rc = write_policy(q, &q->policies[i], w, err);
+    jw_array_end(w);
+    jw_key(w, "decision");
+    write_decision(q, w);
+    measured(w, "reference_s", (double)q->reference_ns / 1e9, "s", "the f64 reference: start, compile and all texts");
+    measured(w, "wall_s", q->wall_s, "s", "clock of the run, from the reference to the decision");
+    jw_object_end(w);
+    return rc;
+}
+
+int qualify_config(const struct qualify *q, struct jw *w, struct error *err)
+{
+    const struct qualify_options *o = q->options;
+    struct str spec;
+    jw_key(w, "workload");
+    int rc = write_workload(q, w, err);
+    jw_object_end(w);
+    jw_kv_string(w, "require", o->require);
+    jw_kv_string(w, "device", o->worker.device ? o->worker.device : "cpu");
+    jw_key(w, "chips");
+    jw_array(w);
+    for (size_t i = 0; i < o->n_chips; i++)
+        jw_string(w, o->chips[i]);
+    jw_array_end(w);
+    jw_key(w, "policies");
+    jw_array(w);
+    str_init(&spec);
+    for (size_t i = 0; i < q->n_policies; i++) {
+        str_clear(&spec);
+        policy_spell(&q->policies[i].policy, &spec);
+        jw_object(w);
+        jw_kv_string(w, "policy", q->policies[i].policy.name);
+        jw_kv_string(w, "spec", str_text(&spec));
+        jw_object_end(w);
+    }
+    str_release(&spec);
+    jw_array_end(w);
+    jw_kv_int(w, "samples", o->samples);
+    jw_kv_int(w, "warmup", o->warmup);
+    jw_kv_uint(w, "seed", o->seed);
+    jw_kv_int(w, "threads", o->worker.threads);
+    jw_kv_bool(w, "allow_excess_precision", false);
+    jw_kv_string(w, "reference", "the same graph in f64 on the CPU");
+    return rc;
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab/subject.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "ir/bind.h"
+#include "ir/retype.h"
+#include "num/convert.h"
+
+static struct worker_shape wire_shape(const struct shape *s)
+{
+    struct worker_shape out = {.dtype = s->dtype, .rank = s->rank};
+    memcpy(out.dims, s->dims, sizeof out.dims);
+    return out;
+}
+
+static int compile(struct subject *s, const struct module *m, struct worker_executable *out, struct str *text,
+                   bool want_optimized, struct error *err)
+{
+    struct worker_shape *shapes = arena_new(&s->arena, struct worker_shape, m->n_parameters, err);
+    if (!shapes)
+        return ERR_MEMORY;
+    for (int i = 0; i < m->n_parameters; i++)
+        shapes[i] = wire_shape(&m->instructions[m->parameters[i].instruction].shape);
+    int rc = module_print(m, text, err);
+    if (rc)
+        return rc;
+    struct worker_program program = {
+        .text = str_text(text),
+        .length = text->length,
+        .format = "mlir",
+        .name = s->label,
+        .want_optimized = want_optimized,
+        .n_args = (size_t)m->n_parameters,
+        .args = shapes,
+    };
+    return worker_compile(s->worker, &program, out, err);
+}
+
+// ---- weights
+
+static int upload_view(struct subject *s, const struct checkpoint *c, const struct tensor_view *v, int i,
+                       struct worker_upload_result *result, struct error *err)
+{
+    struct worker_tensor t = {
+        .fd = c->files[v->file].fd,
+        .offset = v->offset,
+        .bytes = v->bytes,
+        .shape = wire_shape(&s->module.instructions[s->module.parameters[i].instruction].shape),
+        .name = v->name,
+    };
+    return worker_upload(s->worker, &t, &s->args[i], result, err);
+}
+
+static int upload_made(struct subject *s, const struct checkpoint *c, int i, struct worker_upload_result *result,
+                       struct error *err)
+{
+    const struct parameter *p = &s->module.parameters[i];
+    const struct shape *shape = &s->module.instructions[p->instruction].shape;
+    size_t bytes = (size_t)shape_bytes(shape);
+    void *data = malloc(bytes ? bytes : 1);
+    if (!data)
+        return error_set(err, ERR_MEMORY, p->name, "no memory for %zu bytes", bytes);
+    struct subject_tensor *tensor = &s->tensors[s->n_tensors];
+    int rc = bind_make(&s->module, c, i, data, &tensor->stats, err);
+    if (!rc && tensor->stats.elements) {
+        tensor->name = p->name;
+        tensor->group = s->module.instructions[p->instruction].group;
+        s->n_tensors++;
+    }
+    struct worker_tensor t = {.fd = -1, .shape = wire_shape(shape), .name = p->name};
+    if (!rc)
+        rc = worker_upload_bytes(s->worker, data, bytes, &t, &s->args[i], result, err);
+    free(data);
+    return rc;
+}
+
+static int upload_weights(struct subject *s, const struct checkpoint *c, struct error *err)
+{
+    uint64_t start = clock_ns();
+    for (int i = 0; i < s->module.n_parameters; i++) {
+        const struct parameter *p = &s->module.parameters[i];
+        s->args[i] = -1;
+        if (p->role == ROLE_INPUT) {
+            *(strcmp(p->name, "attention_mask") == 0 ? &s->input_mask : &s->input_ids) = i;
+            continue;
+        }
+        struct worker_upload_result result;
+        const struct tensor_view *v = bind_view(&s->module, c, i);
+        int rc = v ? upload_view(s, c, v, i, &result, err) : upload_made(s, c, i, &result, err);
+        if (rc)
+            return rc;
+        int64_t bytes = shape_bytes(&s->module.instructions[p->instruction].shape);
+        *(result.zero_copy && v ? &s->weights.zero_copy_bytes : &s->weights.copied_bytes) += bytes;
+        if (result.device_bytes == 0 && bytes)
+            s->weights.device_bytes = -1;
+        else if (s->weights.device_bytes >= 0)
+            s->weights.device_bytes += (int64_t)result.device_bytes;
+    }
+    s->weights.ns = clock_ns() - start;
+    return 0;
+}
+
+int subject_open(struct subject *s, const struct workload *w, const struct subject_options *o, struct error *err)
+{
+    memset(s, 0, sizeof *s);
+    arena_init(&s->arena);
+    str_init(&s->text);
+    s->label = o->label;
+    s->policy = o->policy;
+    module_init(&s->module, &s->arena, o->label);
+    int rc = o->policy ? module_apply_policy(o->module, o->policy, false, &s->module, err)
+                       : module_retype_f64(o->module, &s->module, err);
+    if (!rc)
+        rc = bind_check(&s->module, &w->checkpoint, err);
+    if (rc)
+        return rc;
+    s->n_args = (size_t)s->module.n_parameters;
+    s->args = arena_new(&s->arena, int, s->n_args, err);
+    s->tensors = arena_new(&s->arena, struct subject_tensor, s->n_args, err);
+    if (!s->args || !s->tensors)
+        return ERR_MEMORY;
+    struct worker_options options = o->worker;
+    options.label = o->label;
+    rc = worker_start(&s->worker, &options, err);
+    if (!rc && o->policy)
+        rc = policy_check(o->policy, worker_info(s->worker)->platform_name, err);
+    if (!rc)
+        rc = compile(s, &s->module, &s->program, &s->text, o->policy != NULL, err);
+    if (rc)
+        return rc;
+    s->compiled = true;
+    s->results = arena_new(&s->arena, int, s->program.n_outputs, err);
+    if (!s->results)
+        return ERR_MEMORY;
+    return upload_weights(s, &w->checkpoint, err);
+}
+
+void subject_close(struct subject *s)
+{
+    worker_stop(s->worker);
+    if (s->compiled)
+        worker_executable_release(&s->program);
+    str_release(&s->text);
+    arena_release(&s->arena);
+    s->worker = NULL;
+    s->compiled = false;
+}
+
+static int set_input(struct subject *s, int parameter, const int32_t *data, struct error *err)
+{
+    const struct shape *shape = &s->module.instructions[s->module.parameters[parameter].instruction].shape;
+    struct worker_tensor t = {.fd = -1, .shape = wire_shape(shape), .name = s->module.parameters[parameter].name};
+    if (s->args[parameter] >= 0) {
+        int rc = worker_free(s->worker, s->args[parameter], err);
+        s->args[parameter] = -1;
+        if (rc)
+            return rc;
+    }
+    return worker_upload_bytes(s->worker, data, (size_t)shape_bytes(shape), &t, &s->args[parameter], NULL, err);
+}
+
+static int set_inputs(struct subject *s, const int32_t *ids, const int32_t *mask, struct error *err)
+{
+    uint64_t start = clock_ns();
+    int rc = set_input(s, s->input_ids, ids, err);
+    if (!rc)
+        rc = set_input(s, s->input_mask, mask, err);
+    s->input_upload_ns = clock_ns() - start;
+    return rc;
+}
+
+int subject_set_batch(struct subject *s, const struct workload *w, size_t batch, struct error *err)
+{
+    size_t at = batch * (size_t)(w->batch * w->seq);
+    return set_inputs(s, w->ids + at, w->mask + at, err);
+}
+
+int subject_run(struct subject *s, void *out, size_t bytes, uint64_t *run_ns, struct error *err)
+{
+    uint64_t ns;
+    int rc = worker_execute(s->worker, s->program.id, s->args, s->n_args, s->results, s->program.n_outputs, &ns, err);
+    if (rc)
+        return rc;
+    uint64_t start = clock_ns();
+    rc = worker_download(s->worker, s->results[0], out, bytes, err);
+    s->download_ns = clock_ns() - start;
+    for (size_t i = 0; i < s->program.n_outputs && !rc; i++)
+        rc = worker_free(s->worker, s->results[i], err);
+    if (run_ns)
+        *run_ns = ns;
+    return rc;
+}
+
+int subject_run_all(struct subject *s, const struct workload *w, double *out, struct error *err)
+{
+    const struct shape *shape = &s->module.instructions[s->module.results[0]].shape;
+    size_t hidden = (size_t)shape->dims[1], rows = (size_t)w->batch;
+    void *raw = arena_alloc(&s->arena, (size_t)shape_bytes(shape), 1, err);
+    if (!raw)
+        return ERR_MEMORY;
+    for (size_t b = 0; b < w->n_batches; b++) {
+        uint64_t ns;
+        int rc = subject_set_batch(s, w, b, err);
+        if (!rc)
+            rc = subject_run(s, raw, (size_t)shape_bytes(shape), &ns, err);
+        if (rc)
+            return rc;
+        if (b == 0)
+            s->first_ns = ns;
+        size_t first = b * rows, n = w->n_texts - first < rows ? w->n_texts - first : rows;
+        rc = convert_elements(DT_F64, out + first * hidden, shape->dtype, raw, n * hidden, err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+// ---- instrumented run
+
+static int add_counts(struct subject *s, const int *results, int64_t *counts, double *scales, size_t groups,
+                      struct error *err)
+{
+    int32_t *c = arena_new(&s->arena, int32_t, groups * 3, err);
+    float *f = arena_new(&s->arena, float, groups * 2, err);
+    size_t n = (size_t)s->module.n_results;
+    if (!c || !f)
+        return ERR_MEMORY;
+    int rc = worker_download(s->worker, results[n], c, groups * 3 * sizeof *c, err);
+    if (!rc)
+        rc = worker_download(s->worker, results[n + 1], f, groups * 2 * sizeof *f, err);
+    for (size_t i = 0; i < groups * 3 && !rc; i++)
+        counts[i] += c[i];
+    for (size_t g = 0; g < groups && !rc; g++) {
+        scales[2 * g] = fmin(scales[2 * g], f[2 * g]);
+        scales[2 * g + 1] = fmax(scales[2 * g + 1], f[2 * g + 1]);
+    }
+    for (size_t i = 0; i < n + 2 && !rc; i++)
+        rc = worker_free(s->worker, results[i], err);
+    return rc;
+}
+
+int subject_instrument(struct subject *s, const struct workload *w, const struct module *module, size_t max_batches,
+                       int64_t *counts, double *scales, size_t groups, struct error *err)
+{
+    struct module m;
+    struct str text;
+    struct worker_executable program;
+    module_init(&m, &s->arena, s->label);
+    int rc = module_apply_policy(module, s->policy, true, &m, err);
+    if (rc)
+        return rc;
+    int *results = arena_new(&s->arena, int, m.n_results, err);
+    if (!results)
+        return ERR_MEMORY;
+    memset(counts, 0, groups * 3 * sizeof *counts);
+    for (size_t g = 0; g < groups; g++) {
+        scales[2 * g] = INFINITY;
+        scales[2 * g + 1] = -INFINITY;
+    }
+    str_init(&text);
+    rc = compile(s, &m, &program, &text, false, err);
+    str_release(&text);
+    if (rc)
+        return rc;
+    s->instrument_compile_ns = program.compile_ns;
+    for (size_t b = 0; b < w->n_batches && b < max_batches && !rc; b++) {
+        rc = subject_set_batch(s, w, b, err);
+        if (!rc)
+            rc = worker_execute(s->worker, program.id, s->args, s->n_args, results, (size_t)m.n_results, NULL, err);
+        if (!rc)
+            rc = add_counts(s, results, counts, scales, groups, err);
+    }
+    int unload = worker_unload(s->worker, program.id, rc ? NULL : err);
+    worker_executable_release(&program);
+    return rc ? rc : unload;
+}
+
+int subject_request(struct subject *s, const struct workload *w, struct request_times *out, struct error *err)
+{
+    size_t n = (size_t)(w->batch * w->seq);
+    const struct shape *shape = &s->module.instructions[s->module.results[0]].shape;
+    size_t bytes = (size_t)shape_bytes(shape);
+    int32_t *ids = malloc(n * sizeof *ids), *mask = malloc(n * sizeof *mask);
+    void *result = malloc(bytes ? bytes : 1);
+    int rc = ids && mask && result ? 0 : error_set(err, ERR_MEMORY, NULL, "no memory for a batch");
+    uint64_t start = clock_ns(), encoded = start, run_ns = 0;
+    if (!rc)
+        rc = workload_encode(w, 0, ids, mask, err);
+    encoded = clock_ns();
+    if (!rc)
+        rc = set_inputs(s, ids, mask, err);
+    if (!rc)
+        rc = subject_run(s, result, bytes, &run_ns, err);
+    uint64_t end = clock_ns();
+    free(ids);
+    free(mask);
+    free(result);
+    *out = (struct request_times){
+        .encode_ms = (double)(encoded - start) / 1e6,
+        .upload_ms = (double)s->input_upload_ns / 1e6,
+        .run_ms = (double)run_ns / 1e6,
+        .download_ms = (double)s->download_ns / 1e6,
+        .total_ms = (double)(end - start) / 1e6,
+    };
+    return rc;
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// One program under test: a workload's module, rewritten for one policy (or as the f64 reference), in a worker of its
+// own with its weights on the device.
+#ifndef LAB_SUBJECT_H
+#define LAB_SUBJECT_H
+
+#include "ir/policy.h"
+#include "lab/workload.h"
+#include "num/quantize.h"
+#include "worker/worker.h"
+
+struct subject_weights {
+    int64_t zero_copy_bytes; // uploaded as the checkpoint's own pages
+    int64_t copied_bytes;    // made or copied into memory of the worker
+    int64_t device_bytes;    // what the device says it holds; -1 where it does not say
+    uint64_t ns;             // making and uploading
+};
+
+// What storing a weight did to it, and in which group of the report it belongs.
+struct subject_tensor {
+    const char *name, *group;
+    struct quant_stats stats;
+};
+
+struct subject {
+    const char *label;           // the policy's name; "f64 reference"
+    const struct policy *policy; // NULL: the reference
+    struct arena arena;
+    struct module module;
+    struct worker *worker;
+    struct worker_executable program;
+    bool compiled;
+    struct str text; // the lowered program
+    int *results;    // room for the outputs of one run
+    int *args;       // buffer per parameter; inputs are set per call
+    size_t n_args;
+    int input_ids, input_mask; // indices in args
+    struct subject_weights weights;
+    struct subject_tensor *tensors;
+    size_t n_tensors;
+    uint64_t first_ns, input_upload_ns, download_ns; // of the first batch
+    uint64_t instrument_compile_ns;
+};
+
+struct subject_options {
+    struct worker_options worker;
+    const struct module *module; // the workload's f32 module
+    const struct policy *policy; // NULL: f64
+    const char *label;
+};
+
+// Makes the module, starts the worker, compiles, makes and uploads the weights. On failure the subject can still be
+// asked for its worker's failure; call subject_close in every case.
+int subject_open(struct subject *s, const struct workload *w, const struct subject_options *o, struct error *err);
+void subject_close(struct subject *s);
+
+// Uploads one batch of the workload as the inputs (frees the ones before).
+int subject_set_batch(struct subject *s, const struct workload *w, size_t batch, struct error *err);
+// Runs the program once on the inputs set and downloads result 0 ([batch, hidden], f32 or f64 as the module says).
+int subject_run(struct subject *s, void *out, size_t bytes, uint64_t *run_ns, struct error *err);
+// Runs all batches of the workload; out: n_texts rows of `hidden` doubles (rows past the last text are dropped).
+int subject_run_all(struct subject *s, const struct workload *w, double *out, struct error *err);
+
+// Compiles the instrumented program, runs up to max_batches batches through it and adds up. counts: groups x 3
+// (clipped, not finite, flushed), scales: groups x 2 (smallest, largest; inf and -inf where nothing is quantised), in
+// the order of module_groups of the workload's module.
+int subject_instrument(struct subject *s, const struct workload *w, const struct module *module, size_t max_batches,
+                       int64_t *counts, double *scales, size_t groups, struct error *err);
+
+// One whole request as a service would see it, in ms: encode the texts, upload, run, download.
+struct request_times {
+    double encode_ms, upload_ms, run_ms, download_ms, total_ms;
+};
+int subject_request(struct subject *s, const struct workload *w, struct request_times *out, struct error *err);
+
+#endif

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// An embedding model with the texts it is given: what qualify and embed run.
+#ifndef LAB_WORKLOAD_H
+#define LAB_WORKLOAD_H
+
+#include "io/checkpoint.h"
+#include "models/bert.h"
+#include "models/wordpiece.h"
+
+struct text_facts {
+    size_t tokens;      // with [CLS] and [SEP], before any cut
+    size_t most_pieces; // of one word
+    bool truncated;
+};
+
+struct workload {
+    struct arena arena;
+    const char *directory, *name; // as given, and its last part
+    struct bert bert;
+    struct checkpoint checkpoint;
+    struct wordpiece tokenizer;
+    int64_t batch, seq;
+    // Texts, one per line of the file; blank lines are left out and counted.
+    struct file_map text_file;
+    const char **texts;
+    size_t *text_lengths;
+    struct text_facts *facts;
+    size_t n_texts, n_blank, n_truncated, n_tokens; // tokens the model sees, padding not counted
+    // n_batches * batch rows of seq; rows beyond the last text repeat the first text.
+    int32_t *ids, *mask;
+    size_t n_batches;
+    bool open_tokenizer, open_checkpoint;
+};
+
+struct workload_options {
+    const char *directory;
+    const char *text_path; // NULL: no texts
+    int64_t batch;         // 0: 32
+    int64_t seq;           // 0: the longest text, up to the model's own limit
+};
+
+// Opens model, tokenizer and texts and encodes everything. ERR_INPUT for files, ERR_USAGE for batch and seq that the
+// model does not allow.
+int workload_open(struct workload *w, const struct workload_options *options, struct error *err);
+void workload_close(struct workload *w);
+
+// Encodes the texts of one batch again into ids and mask (batch * seq each): what a request pays for.
+int workload_encode(const struct workload *w, size_t batch, int32_t *ids, int32_t *mask, struct error *err);
+
+#endif

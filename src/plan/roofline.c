@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/roofline.h"
+
+#include <math.h>
+
+const char *bound_name(enum bound b)
+{
+    return b == BOUND_COMPUTE ? "compute" : b == BOUND_MEMORY ? "memory" : NULL;
+}
+
+int roofline_floor(const struct cost *c, const struct chip *chip, struct arena *a, struct floor *out, struct error *err)
+{
+    const char *why = NULL;
+    struct quantity bandwidth = chip_bandwidth(chip, CHIP_PER_DEVICE);
+    out->compute_s = 0;
+    out->memory_s = c->bytes / bandwidth.value;
+    if (isnan(bandwidth.value))
+        why = bandwidth.source;
+    for (int t = 0; t < DT_COUNT; t++) {
+        if (c->product_flop[t] == 0)
+            continue;
+        enum chip_type type = chip_type_from_name(dtype_name((enum dtype)t));
+        struct quantity rate = {NAN, "FLOP/s", ORIGIN_SHEET, NULL};
+        if (type < CHIP_TYPES)
+            rate = chip_rate(chip, type, CHIP_PER_DEVICE);
+        if (isnan(rate.value) && !why)
+            why = rate.source
+                      ? rate.source
+                      : arena_printf(a, err, "no %s rate is published for %s", dtype_name((enum dtype)t), chip->name);
+        out->compute_s += c->product_flop[t] / rate.value;
+    }
+    if (why) {
+        out->time = quantity_make(NAN, "us", ORIGIN_DERIVED, why);
+        out->bound = BOUND_NONE;
+        return 0;
+    }
+    bool compute = out->compute_s > out->memory_s;
+    out->bound = compute ? BOUND_COMPUTE : BOUND_MEMORY;
+    const char *source =
+        arena_printf(a, err, "max(product FLOP / peak, bytes / bandwidth) of one %s device", chip->name);
+    out->time = quantity_make((compute ? out->compute_s : out->memory_s) * 1e6, "us", ORIGIN_DERIVED, source);
+    return source ? 0 : ERR_MEMORY;
+}
+
+int roofline_total(const struct cost_row *rows, int n, const struct chip *chip, struct arena *a, struct floor *out,
+                   struct error *err)
+{
+    *out = (struct floor){.compute_s = 0};
+    double sum = 0;
+    for (int i = 0; i < n; i++) {
+        struct floor f;
+        int rc = roofline_floor(&rows[i].cost, chip, a, &f, err);
+        if (rc)
+            return rc;
+        out->compute_s += f.compute_s;
+        out->memory_s += f.memory_s;
+        if (isnan(f.time.value)) {
+            out->time = f.time;
+            out->bound = BOUND_NONE;
+            return 0;
+        }
+        sum += f.time.value;
+    }
+    const char *source = arena_printf(a, err,
+                                      "sum over modules of max(product FLOP / peak, bytes / bandwidth) of one %s "
+                                      "device",
+                                      chip->name);
+    out->bound = out->compute_s > out->memory_s ? BOUND_COMPUTE : BOUND_MEMORY;
+    out->time = quantity_make(sum, "us", ORIGIN_DERIVED, source);
+    return source ? 0 : ERR_MEMORY;
+}
+
+struct quantity roofline_intensity(const struct cost *c)
+{
+    return quantity_make(c->bytes > 0 ? cost_product_flop(c) / c->bytes : NAN, "FLOP/B", ORIGIN_DERIVED,
+                         c->bytes > 0 ? "product FLOP / fused bytes" : "no byte moves");
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The least time a device can need: arithmetic at its peak, or bytes at its bandwidth, whichever is longer.
+#ifndef PLAN_ROOFLINE_H
+#define PLAN_ROOFLINE_H
+
+#include "base/arena.h"
+#include "base/quantity.h"
+#include "chips/chips.h"
+#include "ir/cost.h"
+
+enum bound { BOUND_NONE, BOUND_COMPUTE, BOUND_MEMORY };
+const char *bound_name(enum bound b); // "compute", "memory"; NULL for BOUND_NONE
+
+struct floor {
+    struct quantity time; // us [D]; NAN with the reason where a rate is not published
+    enum bound bound;
+    double compute_s, memory_s; // the two sides; NAN where not known
+};
+
+// Floor of a piece of work on one device of a chip (a JAX device: half a tpu7x chip): max(sum of product FLOP over the
+// peak of their operand type, fused bytes over bandwidth). Element-wise arithmetic is not in the compute side: no sheet
+// gives its rate. The source text lives in the arena.
+int roofline_floor(const struct cost *c, const struct chip *chip, struct arena *a, struct floor *out,
+                   struct error *err);
+
+// The floor of a whole program of n parts that do not overlap: the sum of the parts' floors.
+int roofline_total(const struct cost_row *rows, int n, const struct chip *chip, struct arena *a, struct floor *out,
+                   struct error *err);
+
+// Product FLOP per byte moved, fused [D]; NAN when no byte moves.
+struct quantity roofline_intensity(const struct cost *c);
+
+#endif
