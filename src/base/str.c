@@ -197,7 +197,7 @@ void str_add_json(struct str *s, const char *bytes, size_t n)
             str_add(s, "\\n");
         else if (c == '\t')
             str_add(s, "\\t");
-        else if (is_control(c) || c == '<' || c == '>' || c == '&' || c == 0x2028 || c == 0x2029)
+        else if (is_control(c) || c == '<' || c == 0x2028 || c == 0x2029)
             str_addf(s, "\\u%04x", c); // '<' so that "</script>" in a name cannot end a script element
         else
             str_add_n(s, bytes + i, k);

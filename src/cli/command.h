@@ -73,6 +73,8 @@ struct option_value {
 
 // One call of the program: what was asked, and where the answer goes.
 struct cli {
+    int argc;
+    char *const *argv; // the whole command line: what a record says was asked
     const struct command *command;
     const char *const *operands;
     size_t n_operands;

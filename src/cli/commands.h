@@ -10,6 +10,8 @@
     X(completion)                                                                                                      \
     X(devices)                                                                                                         \
     X(help)                                                                                                            \
+    X(help)                                                                                                            \
+    X(qualify)                                                                                                         \
     X(report)
 
 #define DECLARE(name) extern const struct command command_##name;

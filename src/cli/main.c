@@ -49,6 +49,8 @@ static int show_text(struct cli *cli, struct error *err)
 
 static int run(struct cli *cli, int argc, char **argv, struct error *err)
 {
+    cli->argc = argc;
+    cli->argv = argv;
     int rc = cli_parse(cli, commands, argc, argv, err);
     if (rc) {
         // The word may come after the mistake; the caller still wants a document.

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "chips/chips.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "ir/policy.h"
+#include "lab/qualify.h"
+#include "report/qualify.h"
+
+// Everything of one call, so that one place releases it.
+struct call {
+    struct qualify_options options;
+    struct qualify qualify;
+    struct record record;
+    struct str result, document, page;
+    bool opened, recorded;
+};
+
+static void read_options(struct cli *cli, struct call *c)
+{
+    struct qualify_options *o = &c->options;
+    o->workload.directory = cli->operands[0];
+    o->workload.text_path = cli_string(cli, "text");
+    o->workload.batch = cli_int(cli, "batch", 32);
+    o->workload.seq = cli_int(cli, "seq", 0);
+    o->worker.device = cli_string(cli, "device");
+    o->worker.plugin_path = cli_string(cli, "plugin");
+    o->worker.threads = (int)cli_int(cli, "threads", 0);
+    o->worker.load_timeout_s = o->worker.compile_timeout_s = o->worker.run_timeout_s = cli_double(cli, "timeout", 0);
+    o->n_policies = cli_strings(cli, "policy", &o->policies);
+    o->n_chips = cli_strings(cli, "chip", &o->chips);
+    o->require = cli_string(cli, "require");
+    o->samples = cli_int(cli, "samples", 30);
+    o->warmup = cli_int(cli, "warmup", -1);
+    o->seed = (uint64_t)cli_int(cli, "seed", 0);
+}
+
+static int write_config(struct call *c, struct error *err)
+{
+    struct jw w;
+    struct str config;
+    str_init(&config);
+    jw_init(&w, &config, false);
+    jw_object(&w);
+    record_provenance(&w, &c->record);
+    int rc = qualify_config(&c->qualify, &w, err);
+    jw_object_end(&w);
+    if (!rc)
+        rc = jw_finish(&w, err);
+    if (!rc)
+        rc = record_config(&c->record, config.text, config.length, err);
+    str_release(&config);
+    return rc;
+}
+
+// The document, and from it what people read: everything shown is what the record holds.
+static int render(struct cli *cli, struct call *c, struct error *err)
+{
+    struct jw w;
+    jw_init(&w, &c->result, false);
+    int rc = qualify_json(&c->qualify, &w, err);
+    if (!rc)
+        rc = jw_finish(&w, err);
+    if (!rc)
+        rc = cli_envelope_text(&c->document, "qualify", record_path(&c->record), str_text(&c->result), NULL, err);
+    json_t *doc = rc ? NULL : json_parse(c->document.text, c->document.length, "report.json", err);
+    if (!rc && !doc)
+        rc = ERR_INTERNAL;
+    if (!rc)
+        rc = report_qualify_markdown(&c->page, doc, err);
+    if (!rc)
+        rc = record_write(&c->record, "report.md", c->page.text, c->page.length, err);
+    str_clear(&c->page);
+    if (!rc)
+        rc = report_qualify_html(&c->page, doc, err);
+    if (!rc)
+        rc = record_write(&c->record, "report.html", c->page.text, c->page.length, err);
+    if (!rc && !cli->json)
+        rc = report_qualify_text(&cli->out, doc, (size_t)cli->width, cli->color, err);
+    json_decref(doc);
+    return rc;
+}
+
+static int run_recorded(struct cli *cli, struct call *c, struct error *err)
+{
+    int rc = write_config(c, err);
+    if (!rc)
+        rc = qualify_run(&c->qualify, &c->record, err);
+    if (!rc)
+        rc = render(cli, c, err);
+    if (!rc)
+        rc = record_commit(&c->record, c->document.text, c->document.length, err);
+    if (rc)
+        return rc;
+    cli->record = arena_strdup(&cli->arena, record_path(&c->record), err);
+    if (!cli->record)
+        return ERR_MEMORY;
+    return cli->json ? cli_envelope(cli, str_text(&c->result), NULL, err) : 0;
+}
+
+static int run(struct cli *cli, struct error *err)
+{
+    struct call c = {.recorded = false};
+    str_init(&c.result);
+    str_init(&c.document);
+    str_init(&c.page);
+    read_options(cli, &c);
+    int rc = qualify_open(&c.qualify, &c.options, &cli->progress, err);
+    c.opened = !rc;
+    if (!rc)
+        rc = record_open(&c.record, cli_string(cli, "run-dir"), "qualify", cli->argc, cli->argv, err);
+    if (!rc) {
+        c.recorded = true;
+        rc = run_recorded(cli, &c, err);
+    }
+    if (rc < 0 && c.recorded) {
+        struct error ignored = {0}; // the first error is the one to tell
+        record_fail(&c.record, err, NULL, &ignored);
+        cli_note(cli, "what was written so far is in %s", c.record.building);
+    }
+    bool refused = !rc && c.qualify.has_require && c.qualify.chosen < 0;
+    if (c.opened)
+        qualify_close(&c.qualify);
+    str_release(&c.result);
+    str_release(&c.document);
+    str_release(&c.page);
+    return rc ? rc : refused ? 1 : 0;
+}
+
+static void policy_words(struct str *out)
+{
+    for (const char *p = policy_presets(); *p;) {
+        size_t n = strcspn(p, ",");
+        str_add_n(out, p, n);
+        str_add_char(out, '\n');
+        p += n;
+        p += strspn(p, ", ");
+    }
+}
+
+static const char *const description[] = {
+    "Reads a model with its weights, prices it, runs it under every policy on the device, compares each with the same "
+    "graph "
+    "in f64, measures all of them in interleaved rounds, and says which policy to ship.",
+    "WORKLOAD is a directory in Hugging Face layout (config.json, model.safetensors, vocab.txt) of a BERT sentence "
+    "embedding model. The task is retrieval: every text of the file is a query over the others.",
+    "The requirement is written into the record before anything is measured. The cheapest policy that meets it is the "
+    "one "
+    "with the least device time per item; ties within 1 % go to fewer stored bytes. Its metrics are rel_l2, max_abs, "
+    "snr_db, "
+    "cosine_min, top1, top10, spearman, p50_ms, p90_ms, min_ms, items_per_s, weight_bytes, compile_ms and "
+    "peak_rss_bytes.",
+    "A policy is a preset (f32, bf16, f16, w8a16, w8a8, w4a16) or spelled out with the fields w, a, op, acc, red, "
+    "norm, kv, "
+    "out, grad, master, opt, as in w=int4/group:64,a=bf16. A policy that fails is a row with its failure; the others "
+    "go on.",
+    NULL,
+};
+
+static const struct option options[] = {
+    OPTION_DEVICE,
+    OPTION_PLUGIN,
+    {.name = "chip",
+     .kind = OPTION_STRINGS,
+     .argument = "CHIP",
+     .words = chip_words,
+     .help =
+         "predict the floor on this chip; may be given again; `local` is this machine after `assay bench --calibrate`"},
+    {.name = "policy",
+     .kind = OPTION_STRINGS,
+     .argument = "POLICY",
+     .preset = "f32",
+     .words = policy_words,
+     .help = "a policy to run; may be given again; the first one is what the others are timed against"},
+    {.name = "text",
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .complete = COMPLETE_FILE,
+     .help = "the texts, one per line"},
+    {.name = "batch",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .preset = "32",
+     .min = 1,
+     .max = 65536,
+     .help = "texts in one run of the program"},
+    {.name = "seq",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .min = 2,
+     .max = 65536,
+     .help = "tokens per text, padding included; longer texts are cut; the longest text when not given"},
+    OPTION_REQUIRE,
+    OPTION_SAMPLES("30"),
+    OPTION_WARMUP,
+    OPTION_SEED,
+    OPTION_THREADS,
+    OPTION_TIMEOUT,
+    OPTION_RUN_DIR,
+    {.name = NULL},
+};
+
+static const struct example examples[] = {
+    {"assay qualify minilm --text texts.txt --policy f32 --policy bf16 --policy w8a8 --chip v5e",
+     "three policies on the CPU, with the floor on a TPU v5e"},
+    {"assay qualify minilm --text texts.txt --policy w8a8 --require 'cosine_min>=0.999 and top1>=0.99'",
+     "exit 1 unless the policy is good enough"},
+    {NULL, NULL},
+};
+
+const struct command command_qualify = {
+    .name = "qualify",
+    .operands = "WORKLOAD",
+    .min_operands = 1,
+    .max_operands = 1,
+    .operand_complete = COMPLETE_DIR,
+    .summary = "the main job: price, run under every policy, compare with f64, decide",
+    .description = description,
+    .options = options,
+    .examples = examples,
+    .run = run,
+};
