@@ -15,19 +15,6 @@ static const char module[] = "func.func public @main(%a: tensor<8x8xf32>, %b: te
                              "  return %0 : tensor<8x8xf32>\n"
                              "}\n";
 
-static long long peak_bytes(void)
-{
-    char line[256];
-    long long kib = 0;
-    FILE *f = fopen("/proc/self/status", "r");
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "VmHWM: %lld kB", &kib) == 1)
-            break;
-    if (f)
-        fclose(f);
-    return kib * 1024;
-}
-
 static int prepare(const char *path, struct launch **out, struct error *err)
 {
     static struct plugin *plugin; // they live as long as the program
@@ -72,6 +59,5 @@ int main(int argc, char **argv)
         fprintf(stderr, "dispatch: %s: %s\n", err.where, err.message);
         return 1;
     }
-    printf("%lld\n", peak_bytes());
     return 0;
 }

@@ -39,17 +39,17 @@ def main():
         run()
     medians.clear()
     x, y = interleave(run_ours, run_jax, PAIRS)
+    peak = peak_bytes(ours.pid)
     ours.stdin.close()
-    ours_peak, code = int(ours.stdout.read()), ours.wait()
     ratios = [theirs / mine for mine, theirs in zip(x, y)]
     print("8x8 f32 addition on the CPU: call, wait, free the output; %d batches of %d each, in turns; JAX %s"
           % (PAIRS, RUNS, jax.__version__))  # fmt: skip
-    for name, values, peak in (("ours", x, ours_peak), ("JAX", y, peak_bytes())):
+    for name, values, bytes_ in (("ours", x, peak), ("JAX", y, peak_bytes("self"))):
         print("%-5s %6.2f us per dispatch [%.2f, %.2f]   peak memory %4.0f MB"
-              % (name, statistics.median(values) / 1e3, *(v / 1e3 for v in interval(values)), peak / 1e6))  # fmt: skip
+              % (name, statistics.median(values) / 1e3, *(v / 1e3 for v in interval(values)), bytes_ / 1e6))  # fmt: skip
     print("ours is %.2f times as fast [%.2f, %.2f]; call to completion alone: median %.2f us"
           % (statistics.median(ratios), *interval(ratios), statistics.median(medians) / 1e3))  # fmt: skip
-    return code
+    return ours.wait()
 
 
 sys.exit(main())
