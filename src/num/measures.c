@@ -18,7 +18,6 @@ void measures_begin(struct measures *m, size_t columns, double floor)
 
 struct row_sums {
     double error2, reference2, result2, dot, rel;
-    bool poisoned;
 };
 
 static void add_element(struct measures *m, double reference, double result, size_t index, struct row_sums *row)
@@ -30,7 +29,6 @@ static void add_element(struct measures *m, double reference, double result, siz
     if (!isfinite(reference) || !isfinite(result)) {
         m->nonfinite_reference += (size_t)!isfinite(reference);
         m->nonfinite_result += (size_t)!isfinite(result);
-        row->poisoned = true;
         return;
     }
     double e = result - reference, a = fabs(e);
@@ -53,7 +51,7 @@ static void add_row(struct measures *m, const struct row_sums *row)
     m->error2 += row->error2;
     m->reference2 += row->reference2;
     m->rel_sum += row->rel;
-    if (!row->poisoned && (row->reference2 > 0 || row->result2 > 0)) {
+    if (row->reference2 > 0 || row->result2 > 0) {
         double c = 0;
         if (row->reference2 > 0 && row->result2 > 0)
             c = fmin(1, fmax(-1, row->dot / sqrt(row->reference2) / sqrt(row->result2)));

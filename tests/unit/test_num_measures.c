@@ -163,6 +163,24 @@ TEST(num_measures_count_what_is_not_finite)
     CHECK(!(m.rel_l2 <= 1e9)); // no bound holds
 }
 
+TEST(num_measures_retrieval_ties_go_to_the_lower_index)
+{
+    // Rows 1 and 2 are equally near to row 0; a result that puts one of them a little nearer agrees only if it is
+    // row 1.
+    struct error e = {0};
+    double ref[4][2] = {{1, 0}, {3, 4}, {3, -4}, {-1, 0.5}}, got[4][2];
+    static const uint8_t first_only[4] = {1};
+    const uint8_t *masks[1] = {first_only};
+    struct retrieval r[2];
+    for (int nearer = 1; nearer <= 2; nearer++) {
+        memcpy(got, ref, sizeof got);
+        got[nearer][0] += 0.001;
+        REQUIRE_OK(retrieval_measure(ref[0], got[0], 4, 2, masks, 1, r, &e), &e);
+        CHECK_NEAR(r[1].top1, nearer == 1, 0);
+        CHECK_NEAR(r[1].spearman, nearer == 1 ? 1 : 1 - 6.0 * 2 / (3 * 8), 1e-15);
+    }
+}
+
 TEST(num_measures_retrieval_with_broken_rows)
 {
     struct error e = {0};

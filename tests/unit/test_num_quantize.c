@@ -177,6 +177,22 @@ TEST(num_quantize_zero_channel_and_lowest_code)
     CHECK_INT(s.clipped, 0);
 }
 
+TEST(num_quantize_clips_on_both_sides)
+{
+    struct error e = {0};
+    struct quant_spec spec = {DT_S8, QUANT_PER_TENSOR, -1, -1, 0};
+    int64_t dims[1] = {6};
+    float x[6] = {127.49f, 127.5f, -127.5f, 300, -300, 1}, scale = 1;
+    int8_t codes[6];
+    struct quant_stats s;
+    REQUIRE_OK(quantize_codes(&spec, dims, 1, x, &scale, codes, &s, "w", &e), &e);
+    static const int8_t want[6] = {127, 127, -127, 127, -127, 1};
+    CHECK(memcmp(codes, want, 6) == 0);
+    CHECK_INT(s.clipped, 4); // 127.5 is a tie that would go to 128
+    CHECK(s.bound_holds);    // it speaks of what was not clipped
+    CHECK_NEAR(s.max_abs_error, 173, 0);
+}
+
 TEST(num_quantize_refuses)
 {
     struct error e = {0};
