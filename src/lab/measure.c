@@ -111,7 +111,7 @@ int measure_summarize(struct measure_summary *s, const double *samples, size_t n
                                   .confidence = confidence,
                                   .drift = NAN};
     for (size_t i = 0; i < n; i++) {
-        s->not_finite += !isfinite(samples[i]);
+        s->not_finite += isfinite(samples[i]) ? 0 : 1;
         if (flags)
             flags[i] = false;
     }

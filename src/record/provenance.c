@@ -8,6 +8,11 @@
 #include "base/sha256.h"
 #include "record/record.h"
 
+// mk/record.mk gives the flags; a tool that only parses this file does not.
+#ifndef ASSAY_BUILD_FLAGS
+#define ASSAY_BUILD_FLAGS ""
+#endif
+
 const char *record_time(char out[32], int64_t seconds)
 {
     struct tm t;

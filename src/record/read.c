@@ -15,6 +15,8 @@ static int read_member(const char **text, size_t *bytes, const char *dir, const 
 {
     char path[1200];
     struct file_map m;
+    *text = NULL;
+    *bytes = 0;
     if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path)
         return error_set(err, ERR_INPUT, dir, "the path is too long");
     int rc = file_map_open(&m, path, err);
@@ -47,7 +49,7 @@ static bool has_member(const char *dir, const char *name)
 // "this run failed", with the reason from failure.json where that can be read.
 static int tell_failure(const char *dir, struct arena *a, struct error *err)
 {
-    const char *text, *message = NULL, *code = NULL;
+    const char *text, *message, *code;
     size_t n;
     json_t *root = NULL;
     if (read_member(&text, &n, dir, "failure.json", a, NULL) == 0)

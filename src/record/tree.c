@@ -15,7 +15,8 @@ enum { MAX_DEPTH = 32 };
 
 bool tree_sync_folder(int fd)
 {
-    return fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP || errno == EBADF;
+    // What file systems say that cannot sync a folder.
+    return fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP;
 }
 
 int tree_make_folders(char *path, struct error *err)
@@ -132,11 +133,9 @@ static int sync_below(int fd, int depth, const char *where, struct error *err)
         if (!folder && !S_ISREG(st.st_mode))
             continue;
         int below = openat(fd, e->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        if (below < 0)
-            rc = sync_failed(where, e->d_name, err);
-        else if (folder)
+        if (below >= 0 && folder)
             rc = sync_below(below, depth + 1, where, err);
-        else if (fsync(below) != 0)
+        else if (below < 0 || fsync(below) != 0)
             rc = sync_failed(where, e->d_name, err);
         if (below >= 0)
             close(below);
