@@ -204,7 +204,7 @@ TEST(io_checkpoint_forgets_only_what_can_be_read_again)
     struct checkpoint c;
     uint64_t n = sizeof header - 1;
     size_t size = 8 + n + 65536;
-    uint8_t *file = malloc(size);
+    uint8_t *file = aligned_alloc(65536, 2 * 65536); // as a map would be
     REQUIRE(file);
     memcpy(file, &n, 8);
     memcpy(file + 8, header, n);
