@@ -45,6 +45,7 @@ static int check_one(const struct module *m, const struct checkpoint *c, int i, 
             return error_set(err, ERR_INPUT, v->name,
                              "has rank %d and %" PRId64 " columns; the configuration asks for rank %d and %" PRId64,
                              v->rank, v->rank > 1 ? v->dims[1] : 1, rank, columns);
+        columns = v->rank > 1 ? v->dims[1] : columns; // every source is as wide as the first
         rows += v->rank ? v->dims[0] : 1;
     }
     int64_t want = s->rank ? s->dims[0] : 1;
@@ -91,8 +92,8 @@ static int read_sources(const struct checkpoint *c, const struct binding *b, enu
     return 0;
 }
 
-static int make_codes(const struct binding *b, const struct shape *s, const float *values, const int64_t *dims,
-                      void *dst, struct quant_stats *stats, struct error *err)
+static int make_codes(const struct binding *b, const float *values, const int64_t *dims, void *dst,
+                      struct quant_stats *stats, struct error *err)
 {
     struct quant_spec spec = {
         .type = b->code,
@@ -118,7 +119,6 @@ static int make_codes(const struct binding *b, const struct shape *s, const floa
         rc = quantize(&spec, dims, 2, values, codes, scales, stats ? stats : &ignored, b->sources[0], err);
     if (!rc && b->packed)
         rc = quant_pack_s4(dims, 2, 1, codes, dst, err);
-    (void)s;
     if (b->packed)
         free(codes);
     free(scales);
@@ -132,15 +132,20 @@ int bind_make(const struct module *m, const struct checkpoint *c, int i, void *d
     const struct shape *s = shape_at(m, i);
     if (stats)
         memset(stats, 0, sizeof *stats);
-    const struct tensor_view *first;
-    int rc = checkpoint_require(c, b->sources[0], &first, err);
+    int rc = b->n_sources ? check_one(m, c, i, err)
+                          : error_set(err, ERR_INTERNAL, m->parameters[i].name, "does not come from a checkpoint");
     if (rc)
         return rc;
-    if (b->part == BIND_VALUES && (b->store == first->dtype || b->store == DT_F32 || b->store == DT_F64))
-        return read_sources(c, b, b->store, dst, err); // nothing is rounded (a wider type holds every value)
-    int64_t dims[2] = {s->rank ? s->dims[0] : 1, columns_of(b, s)};
-    if (dims[1] < 0)
-        dims[1] = first->rank > 1 ? first->dims[1] : 1;
+    bool same = b->part == BIND_VALUES;
+    for (int k = 0; k < b->n_sources && same; k++)
+        same = checkpoint_find(c, b->sources[k])->dtype == b->store;
+    if (same || (b->part == BIND_VALUES && (b->store == DT_F32 || b->store == DT_F64)))
+        return read_sources(c, b, b->store, dst, err);
+    int64_t dims[2] = {s->rank ? s->dims[0] : 1, 1};
+    if (b->part == BIND_VALUES)
+        dims[1] = dims[0] ? shape_elements(s) / dims[0] : 0;
+    else
+        dims[1] = checkpoint_find(c, b->sources[0])->dims[1];
     size_t n;
     if (!size_product(dims, 2, &n) || n > SIZE_MAX / sizeof(float))
         return error_set(err, ERR_INPUT, b->sources[0], "is too large to convert");
@@ -152,7 +157,7 @@ int bind_make(const struct module *m, const struct checkpoint *c, int i, void *d
         struct quant_stats ignored;
         rc = quantize_float(b->store, dims, 2, 0, values, dst, stats ? stats : &ignored, b->sources[0], err);
     } else if (!rc) {
-        rc = make_codes(b, s, values, dims, dst, stats, err);
+        rc = make_codes(b, values, dims, dst, stats, err);
     }
     free(values);
     return rc;

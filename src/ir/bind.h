@@ -14,8 +14,8 @@ int bind_check(const struct module *m, const struct checkpoint *c, struct error 
 // The view of the checkpoint whose bytes are the parameter's bytes as they lie (one source, same type), else NULL.
 const struct tensor_view *bind_view(const struct module *m, const struct checkpoint *c, int parameter);
 
-// Writes the parameter's bytes (shape_bytes of its shape) into dst. `stats`, when not NULL, says what quantising or
-// narrowing did (elements 0 when nothing was changed). Source pages are given back.
+// Writes the parameter's bytes (shape_bytes of its shape) into dst, after the checks of bind_check. `stats`, when not
+// NULL, says what quantising or narrowing f32 did (elements 0 when nothing was). Source pages are given back.
 int bind_make(const struct module *m, const struct checkpoint *c, int parameter, void *dst, struct quant_stats *stats,
               struct error *err);
 

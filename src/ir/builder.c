@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/builder.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,13 +19,8 @@ int builder_finish(struct builder *b, struct error *err)
     return module_verify(b->module, err);
 }
 
-void builder_scope(struct builder *b, const char *group, const char *fmt, ...)
+static void set_place(struct builder *b, const char *group, const char *scope, enum domain domain)
 {
-    char scope[256];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(scope, sizeof scope, fmt, ap);
-    va_end(ap);
     if (strcmp(scope, b->scope) != 0) {
         const char *copy = arena_strdup(b->module->arena, scope, &b->error);
         b->scope = copy ? copy : "other";
@@ -33,7 +29,22 @@ void builder_scope(struct builder *b, const char *group, const char *fmt, ...)
         const char *copy = arena_strdup(b->module->arena, group, &b->error);
         b->group = copy ? copy : "other";
     }
-    b->domain = DOMAIN_GENERAL;
+    b->domain = domain;
+}
+
+void builder_scope(struct builder *b, const char *group, const char *fmt, ...)
+{
+    char scope[256];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(scope, sizeof scope, fmt, ap);
+    va_end(ap);
+    set_place(b, group, scope, DOMAIN_GENERAL);
+}
+
+void builder_place(struct builder *b, const struct instruction *like)
+{
+    set_place(b, like->group, like->scope, like->domain);
 }
 
 const struct shape *builder_shape(const struct builder *b, int x)
@@ -63,8 +74,12 @@ int builder_append(struct builder *b, const struct instruction *in)
     struct instruction *list = arena_grow(m->arena, m->instructions, &m->cap_instructions,
                                           (size_t)m->n_instructions + 1, sizeof *list, &b->error);
     int *operands = arena_new(m->arena, int, in->n_operands, &b->error);
-    if (!list || !operands)
+    int64_t n_dense = in->op == OP_CONSTANT && in->constant == CONST_DENSE ? shape_elements(&shape) : 0;
+    double *dense = arena_new(m->arena, double, n_dense, &b->error);
+    if (!list || !operands || !dense)
         return -1;
+    if (n_dense)
+        memcpy(dense, in->dense, (size_t)n_dense * sizeof *dense);
     m->instructions = list;
     if (in->n_operands)
         memcpy(operands, in->operands, (size_t)in->n_operands * sizeof *operands);
@@ -72,11 +87,10 @@ int builder_append(struct builder *b, const struct instruction *in)
     *to = *in;
     to->shape = shape;
     to->operands = operands;
-    if (!to->scope) {
-        to->scope = b->scope;
-        to->group = b->group;
-        to->domain = b->domain;
-    }
+    to->dense = dense;
+    to->scope = b->scope;
+    to->group = b->group;
+    to->domain = b->domain;
     return m->n_instructions++;
 }
 
@@ -96,8 +110,10 @@ static int append(struct builder *b, struct instruction in, const int *operands,
         return -1;
     }
     for (int i = 0; i < n; i++) {
-        if (operands[i] < 0)
+        if (operands[i] < 0) { // stays as it is when something failed before
+            error_set(&b->error, ERR_INTERNAL, op_info(in.op)->name, "operand %d does not exist", i);
             return -1;
+        }
         copy[i] = operands[i];
     }
     in.operands = copy;
@@ -133,6 +149,11 @@ int build_parameter(struct builder *b, enum param_role role, const char *name, s
     *p = (struct parameter){.role = role, .name = copy};
     if (binding)
         p->binding = *binding;
+    for (int i = 0; i < p->binding.n_sources && i < BIND_MAX_SOURCES; i++) {
+        p->binding.sources[i] = arena_strdup(m->arena, p->binding.sources[i], &b->error);
+        if (!p->binding.sources[i])
+            return -1;
+    }
     p->instruction =
         append(b, (struct instruction){.op = OP_PARAMETER, .shape = shape, .parameter = m->n_parameters}, NULL, 0);
     if (p->instruction < 0)
@@ -143,9 +164,8 @@ int build_parameter(struct builder *b, enum param_role role, const char *name, s
 
 int build_weight(struct builder *b, const char *tensor, struct shape shape)
 {
-    struct binding bind = {.n_sources = 1, .store = shape.dtype, .part = BIND_VALUES};
-    bind.sources[0] = arena_strdup(b->module->arena, tensor, &b->error);
-    return bind.sources[0] ? build_parameter(b, ROLE_WEIGHT, tensor, shape, &bind) : -1;
+    struct binding bind = {.n_sources = 1, .sources = {tensor}, .store = shape.dtype, .part = BIND_VALUES};
+    return build_parameter(b, ROLE_WEIGHT, tensor, shape, &bind);
 }
 
 int build_splat(struct builder *b, struct shape shape, double value)
@@ -160,13 +180,7 @@ int build_symbol(struct builder *b, struct shape shape, enum constant_kind symbo
 
 int build_dense(struct builder *b, struct shape shape, const double *values)
 {
-    size_t n = (size_t)shape_elements(&shape);
-    double *copy = arena_new(b->module->arena, double, n, &b->error);
-    if (!copy)
-        return -1;
-    if (n)
-        memcpy(copy, values, n * sizeof *copy);
-    return append(b, (struct instruction){.op = OP_CONSTANT, .shape = shape, .constant = CONST_DENSE, .dense = copy},
+    return append(b, (struct instruction){.op = OP_CONSTANT, .shape = shape, .constant = CONST_DENSE, .dense = values},
                   NULL, 0);
 }
 
@@ -279,7 +293,9 @@ int build_slice_axis(struct builder *b, int x, int axis, int64_t start, int64_t 
     const struct shape *s = builder_shape(b, x);
     int64_t from[SHAPE_MAX_RANK] = {0}, to[SHAPE_MAX_RANK];
     memcpy(to, s->dims, sizeof to);
-    if (axis < 0 || axis >= s->rank)
+    if (x >= 0 && (axis < 0 || axis >= s->rank))
+        error_set(&b->error, ERR_INTERNAL, "slice", "has no dimension %d", axis);
+    if (x < 0 || b->error.code)
         return -1;
     from[axis] = start;
     to[axis] = limit;
@@ -355,16 +371,20 @@ int build_linear(struct builder *b, int x, int w, enum dtype result)
 static int neutral(struct builder *b, enum opcode reducer, enum dtype t)
 {
     struct shape s = {.dtype = t};
-    bool pred = t == DT_PRED;
+    bool pred = t == DT_PRED, is_float = dtype_is_float(t);
     switch (reducer) {
     case OP_ADD:
     case OP_OR:
+    case OP_XOR:
         return build_splat(b, s, 0);
-    case OP_AND:
     case OP_MULTIPLY:
         return build_splat(b, s, 1);
+    case OP_AND: // all bits
+        return pred                                ? build_splat(b, s, 1)
+               : dtype_info(t)->kind == DTK_SIGNED ? build_splat(b, s, -1)
+                                                   : build_symbol(b, s, CONST_INFINITY);
     case OP_MAXIMUM:
-        return pred ? build_splat(b, s, 0) : build_symbol(b, s, CONST_LOWEST);
+        return pred ? build_splat(b, s, 0) : is_float ? build_splat(b, s, -INFINITY) : build_symbol(b, s, CONST_LOWEST);
     case OP_MINIMUM:
         return pred ? build_splat(b, s, 1) : build_symbol(b, s, CONST_INFINITY);
     default:
@@ -386,7 +406,9 @@ int build_reduce(struct builder *b, enum opcode reducer, int x, const int *dims,
 int build_result(struct builder *b, const char *name, int x)
 {
     struct module *m = b->module;
-    if (x < 0 || b->error.code)
+    if (x < 0 || x >= m->n_instructions)
+        error_set(&b->error, ERR_INTERNAL, name, "this result does not exist");
+    if (b->error.code)
         return -1;
     int *list = arena_grow(m->arena, m->results, &m->cap_results, (size_t)m->n_results + 1, sizeof *list, &b->error);
     const char **names =

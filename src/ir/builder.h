@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds a module one value at a time. A value is an instruction's index; -1 stands for "something failed before":
-// every function takes it and returns it, so that model code checks once, in builder_finish.
+// every function takes it and returns it, so that model code checks once, in builder_finish. Names, values and bindings
+// are copied into the module's arena.
 #ifndef IR_BUILDER_H
 #define IR_BUILDER_H
 
@@ -19,8 +20,11 @@ int builder_finish(struct builder *b, struct error *err);
 // Where the next instructions belong: the priced unit, the report's row, whose arithmetic. Strings are copied.
 void builder_scope(struct builder *b, const char *group, const char *scope_fmt, ...)
     __attribute__((format(printf, 3, 4)));
+// The same place as another instruction's, which may be of another module.
+void builder_place(struct builder *b, const struct instruction *like);
 const struct shape *builder_shape(const struct builder *b, int x); // of a valid value; a scalar pred for -1
-// Appends an instruction as it is (operands and attributes set; shape inferred): what passes use.
+// Appends an instruction at the builder's place (operands, attributes and flags are taken from `in`, shape inferred;
+// nothing of it is kept by reference): what passes use.
 int builder_append(struct builder *b, const struct instruction *in);
 // Marks the value as an activation that is handed on (stored in the policy's activation type). Returns x.
 int builder_store(struct builder *b, int x);
@@ -62,7 +66,8 @@ int build_dot(struct builder *b, int x, int y, int n_batch, const int *x_batch, 
               const int *x_contract, const int *y_contract, enum dtype result);
 // x [..., k] by w [n, k] as checkpoints store it: [..., n].
 int build_linear(struct builder *b, int x, int w, enum dtype result);
-int build_reduce(struct builder *b, enum opcode reducer, int x, const int *dims, int n); // the reducer's neutral start
-int build_result(struct builder *b, const char *name, int x);                            // appends a result; returns x
+// Starts from the reducer's neutral value: -inf and +inf for the maximum and minimum of floats.
+int build_reduce(struct builder *b, enum opcode reducer, int x, const int *dims, int n);
+int build_result(struct builder *b, const char *name, int x); // appends a result; returns x
 
 #endif

@@ -43,11 +43,10 @@ static bool is_free_source(const struct module *m, int i)
 static double read_bytes(const struct module *m, const struct instruction *in, int k)
 {
     const struct shape *x = &m->instructions[in->operands[k]].shape;
-    if (in->op == OP_SLICE || in->op == OP_DYNAMIC_SLICE || in->op == OP_GATHER)
-        return k == 0 ? (double)shape_bytes(&in->shape) : (double)shape_bytes(x); // only what is taken
-    if (in->op == OP_DYNAMIC_UPDATE_SLICE && k == 0)
-        return 0; // updated in place
-    return is_free_source(m, in->operands[k]) ? 0 : (double)shape_bytes(x);
+    if (is_free_source(m, in->operands[k]) || (in->op == OP_DYNAMIC_UPDATE_SLICE && k == 0)) // updated in place
+        return 0;
+    bool part = k == 0 && (in->op == OP_SLICE || in->op == OP_DYNAMIC_SLICE || in->op == OP_GATHER);
+    return (double)shape_bytes(part ? &in->shape : x); // only what is taken
 }
 
 static double write_bytes(const struct module *m, const struct instruction *in)
@@ -81,8 +80,9 @@ void cost_instruction(const struct module *m, int i, struct cost *out)
         out->product_flop[x ? x->dtype : in->shape.dtype] = flop;
         break;
     }
-    case COST_REDUCE:
+    case COST_REDUCE: // nothing where there is nothing to reduce
         out->element_flop = x ? (double)shape_elements(x) - elements : 0;
+        out->element_flop = out->element_flop > 0 ? out->element_flop : 0;
         break;
     }
     for (int k = 0; k < in->n_operands; k++)
@@ -99,51 +99,106 @@ static int origin(const struct module *m, int i)
     return i;
 }
 
-// Traffic of fused scopes: a value made in one scope and used in another is written once, and read once per scope that
-// uses it; a weight is read by each scope that uses it, of a table only the rows.
+// Traffic of fused scopes, by instruction in the order of their scopes.
+struct traffic {
+    const struct module *m;
+    struct cost_row *rows;
+    int n_rows;
+    int *order;    // instructions, those of one scope together, else as they come
+    int *scope;    // of an instruction
+    int *group;    // row of an instruction, -1 for parameters
+    int *seen;     // of a value: the last scope that read some of it, -1 for none,
+    double *read;  // and how many bytes
+    bool *written; // left its scope
+};
+
+static int name_index(const char **names, int *n, const char *name)
+{
+    int k = *n - 1; // most often the last one
+    while (k >= 0 && strcmp(names[k], name) != 0)
+        k--;
+    if (k < 0) {
+        k = (*n)++;
+        names[k] = name;
+    }
+    return k;
+}
+
+static int traffic_init(struct traffic *t, struct arena *a, struct error *err)
+{
+    int n = t->m->n_instructions, n_scopes = 0, at = 0;
+    const char **scopes = arena_new(a, const char *, n, err);
+    int *ints = arena_new(a, int, 4 * (size_t)n, err);
+    t->read = arena_new(a, double, n, err);
+    t->written = arena_new(a, bool, n, err);
+    if (!scopes || !ints || !t->read || !t->written)
+        return err ? err->code : ERR_MEMORY;
+    t->order = ints, t->scope = ints + n, t->group = ints + 2 * n, t->seen = ints + 3 * n;
+    for (int i = 0; i < n; i++) {
+        const struct instruction *in = &t->m->instructions[i];
+        t->scope[i] = name_index(scopes, &n_scopes, in->scope);
+        t->seen[i] = t->group[i] = -1;
+        for (int r = 0; in->op != OP_PARAMETER && r < t->n_rows && t->group[i] < 0; r++)
+            t->group[i] = strcmp(t->rows[r].group, in->group) == 0 ? r : -1;
+    }
+    for (int s = 0; s < n_scopes; s++) {
+        for (int i = 0; i < n; i++) {
+            if (t->scope[i] == s)
+                t->order[at++] = i;
+        }
+    }
+    return 0;
+}
+
+// The value leaves the scope that made it.
+static void leave(struct traffic *t, int value)
+{
+    const struct instruction *in = &t->m->instructions[value];
+    if (in->op == OP_PARAMETER || t->written[value] || t->group[value] < 0)
+        return;
+    t->written[value] = true;
+    t->rows[t->group[value]].cost.bytes += write_bytes(t->m, in);
+}
+
+// Operand k of instruction i comes into its scope, as far as the scope has not read it before.
+static void enter(struct traffic *t, int i, int k)
+{
+    const struct module *m = t->m;
+    const struct instruction *in = &m->instructions[i];
+    int from = origin(m, in->operands[k]);
+    const struct instruction *x = &m->instructions[from];
+    bool parameter = x->op == OP_PARAMETER;
+    if (t->group[i] < 0 || is_free_source(m, from) || (!parameter && t->scope[from] == t->scope[i]))
+        return;
+    if (t->seen[from] != t->scope[i]) {
+        t->seen[from] = t->scope[i];
+        t->read[from] = 0;
+    }
+    double left = (double)shape_bytes(&x->shape) - t->read[from], bytes = read_bytes(m, in, k);
+    bytes = bytes < left ? bytes : left;
+    t->read[from] += bytes;
+    struct cost *here = &t->rows[t->group[i]].cost;
+    here->bytes += bytes;
+    if (parameter && m->parameters[x->parameter].role == ROLE_WEIGHT)
+        here->weight_bytes += bytes;
+    leave(t, from);
+}
+
+// A value made in one scope and used in another, or returned, is written once, and read by each scope that uses it: at
+// most once, and of what only a slice, a row or an update is taken from, only that.
 static int fused_bytes(const struct module *m, struct arena *a, struct cost_row *rows, int n_rows, struct error *err)
 {
-    const char **reader = arena_new(a, const char *, m->n_instructions, err); // last scope that read the value
-    bool *written = arena_new(a, bool, m->n_instructions, err);
-    if (!reader || !written)
-        return err ? err->code : ERR_MEMORY;
-    for (int i = 0; i < m->n_instructions; i++) {
-        const struct instruction *in = &m->instructions[i];
-        struct cost *here = NULL;
-        for (int r = 0; r < n_rows && !here; r++)
-            here = strcmp(rows[r].group, in->group) == 0 ? &rows[r].cost : NULL;
-        if (!here || is_view(in->op))
-            continue;
-        for (int k = 0; k < in->n_operands; k++) {
-            int from = origin(m, in->operands[k]);
-            const struct instruction *x = &m->instructions[from];
-            bool parameter = x->op == OP_PARAMETER;
-            if (is_free_source(m, from) || (!parameter && strcmp(x->scope, in->scope) == 0))
-                continue;
-            bool part = k == 0 && (in->op == OP_GATHER || in->op == OP_SLICE || in->op == OP_DYNAMIC_SLICE);
-            if (!part && reader[from] && strcmp(reader[from], in->scope) == 0)
-                continue;
-            reader[from] = in->scope;
-            double bytes = part ? read_bytes(m, in, k) : (double)shape_bytes(&x->shape);
-            here->bytes += bytes;
-            if (parameter && m->parameters[x->parameter].role == ROLE_WEIGHT)
-                here->weight_bytes += bytes;
-            if (parameter || written[from])
-                continue;
-            written[from] = true;
-            for (int r = 0; r < n_rows; r++) {
-                if (strcmp(rows[r].group, x->group) == 0)
-                    rows[r].cost.bytes += (double)shape_bytes(&x->shape);
-            }
-        }
+    struct traffic t = {.m = m, .rows = rows, .n_rows = n_rows};
+    int rc = traffic_init(&t, a, err);
+    if (rc)
+        return rc;
+    for (int j = 0; j < m->n_instructions; j++) {
+        const struct instruction *in = &m->instructions[t.order[j]];
+        for (int k = 0; k < in->n_operands && !is_view(in->op); k++)
+            enter(&t, t.order[j], k);
     }
-    for (int i = 0; i < m->n_results; i++) {
-        const struct instruction *x = &m->instructions[origin(m, m->results[i])];
-        for (int r = 0; r < n_rows; r++) {
-            if (x->op != OP_PARAMETER && strcmp(rows[r].group, x->group) == 0 && !written[origin(m, m->results[i])])
-                rows[r].cost.bytes += (double)shape_bytes(&x->shape);
-        }
-    }
+    for (int i = 0; i < m->n_results; i++)
+        leave(&t, origin(m, m->results[i]));
     return 0;
 }
 

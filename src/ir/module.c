@@ -15,7 +15,8 @@ static int verify_instruction(const struct module *m, int i, struct error *err)
     const struct instruction *in = &m->instructions[i];
     struct shape shapes[64], want;
     const char *name = (unsigned)in->op < OP_COUNT ? op_info(in->op)->name : "?";
-    if ((unsigned)in->op >= OP_COUNT || in->n_operands < 0 || in->n_operands > 64 || !in->scope || !in->group)
+    if ((unsigned)in->op >= OP_COUNT || in->n_operands < 0 || in->n_operands > 64 || !in->scope || !in->group ||
+        (in->n_operands && !in->operands) || (unsigned)in->domain > DOMAIN_SOFTMAX)
         return error_set(err, ERR_INTERNAL, name, "instruction %d is malformed", i);
     for (int k = 0; k < in->n_operands; k++) {
         if (in->operands[k] < 0 || in->operands[k] >= i)
@@ -33,6 +34,27 @@ static int verify_instruction(const struct module *m, int i, struct error *err)
     return shape_check(&in->shape, name, err);
 }
 
+static int verify_parameter(const struct module *m, int i, struct error *err)
+{
+    const struct parameter *p = &m->parameters[i];
+    const struct binding *b = &p->binding;
+    if (!p->name || (unsigned)p->role > ROLE_STATE)
+        return error_set(err, ERR_INTERNAL, "parameter", "parameter %d is malformed", i);
+    if (p->instruction < 0 || p->instruction >= m->n_instructions ||
+        m->instructions[p->instruction].op != OP_PARAMETER || m->instructions[p->instruction].parameter != i)
+        return error_set(err, ERR_INTERNAL, p->name, "parameter %d has no instruction", i);
+    if (b->n_sources < 0 || b->n_sources > BIND_MAX_SOURCES || (p->role == ROLE_WEIGHT) != (b->n_sources > 0))
+        return error_set(err, ERR_INTERNAL, p->name, "a weight has a binding and an input has none");
+    for (int k = 0; k < b->n_sources; k++) {
+        if (!b->sources[k])
+            return error_set(err, ERR_INTERNAL, p->name, "source %d has no name", k);
+    }
+    if (b->n_sources && (b->store != m->instructions[p->instruction].shape.dtype || (unsigned)b->part > BIND_SCALES ||
+                         (unsigned)b->grain > GRAIN_GROUP))
+        return error_set(err, ERR_INTERNAL, p->name, "its binding does not fit the parameter's type");
+    return 0;
+}
+
 int module_verify(const struct module *m, struct error *err)
 {
     for (int i = 0; i < m->n_instructions; i++) {
@@ -40,17 +62,13 @@ int module_verify(const struct module *m, struct error *err)
             return err ? err->code : ERR_INTERNAL;
     }
     for (int i = 0; i < m->n_parameters; i++) {
-        const struct parameter *p = &m->parameters[i];
-        if (p->instruction < 0 || p->instruction >= m->n_instructions ||
-            m->instructions[p->instruction].op != OP_PARAMETER)
-            return error_set(err, ERR_INTERNAL, p->name, "parameter %d has no instruction", i);
-        if ((p->role == ROLE_WEIGHT) != (p->binding.n_sources > 0))
-            return error_set(err, ERR_INTERNAL, p->name, "a weight has a binding and an input has none");
+        if (verify_parameter(m, i, err))
+            return err ? err->code : ERR_INTERNAL;
     }
-    if (m->n_results == 0)
+    if (m->n_results <= 0)
         return error_set(err, ERR_INTERNAL, m->name, "the module returns nothing");
     for (int i = 0; i < m->n_results; i++) {
-        if (m->results[i] < 0 || m->results[i] >= m->n_instructions)
+        if (m->results[i] < 0 || m->results[i] >= m->n_instructions || !m->result_names[i])
             return error_set(err, ERR_INTERNAL, m->name, "result %d does not exist", i);
     }
     return 0;

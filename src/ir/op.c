@@ -3,6 +3,7 @@
 
 #define F   TYPES_FLOAT
 #define FI  (TYPES_FLOAT | TYPES_INT)
+#define FS  (TYPES_FLOAT | TYPES_SIGNED)
 #define I   TYPES_INT
 #define IP  (TYPES_INT | TYPES_PRED)
 #define ANY (TYPES_FLOAT | TYPES_INT | TYPES_PRED)
@@ -15,7 +16,7 @@ static const struct op_info table[OP_COUNT] = {
     [OP_PARAMETER] = {"parameter", NULL, 0, 0, OPC_PARAMETER, COST_NONE, ANY},
     OTHER(OP_CONSTANT, "constant", 0, 0, OPC_CONSTANT, COST_NONE),
     OTHER(OP_IOTA, "iota", 0, 0, OPC_IOTA, COST_NONE),
-    UNARY(OP_ABS, "abs", COST_ELEMENT, FI),
+    UNARY(OP_ABS, "abs", COST_ELEMENT, FS),
     UNARY(OP_CEIL, "ceil", COST_ELEMENT, F),
     UNARY(OP_COSINE, "cosine", COST_TRANSCENDENTAL, F),
     [OP_ERF] = {"erf", "chlo.erf", 1, 1, OPC_UNARY, COST_TRANSCENDENTAL, F},
@@ -31,7 +32,7 @@ static const struct op_info table[OP_COUNT] = {
     UNARY(OP_POPCNT, "popcnt", COST_ELEMENT, I),
     UNARY(OP_ROUND_NEAREST_EVEN, "round_nearest_even", COST_ELEMENT, F),
     UNARY(OP_RSQRT, "rsqrt", COST_TRANSCENDENTAL, F),
-    UNARY(OP_SIGN, "sign", COST_ELEMENT, FI),
+    UNARY(OP_SIGN, "sign", COST_ELEMENT, FS),
     UNARY(OP_SINE, "sine", COST_TRANSCENDENTAL, F),
     UNARY(OP_SQRT, "sqrt", COST_TRANSCENDENTAL, F),
     UNARY(OP_TANH, "tanh", COST_TRANSCENDENTAL, F),

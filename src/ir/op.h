@@ -104,7 +104,7 @@ enum op_cost {
 };
 
 // Which element types an elementwise operation takes.
-enum op_types { TYPES_FLOAT = 1, TYPES_INT = 2, TYPES_PRED = 4 };
+enum op_types { TYPES_FLOAT = 1, TYPES_SIGNED = 2, TYPES_UNSIGNED = 4, TYPES_INT = 6, TYPES_PRED = 8 };
 
 struct op_info {
     const char *name; // ours
@@ -119,7 +119,8 @@ const struct op_info *op_info(enum opcode op);
 
 struct instruction;
 // The shape of an instruction's result from its operands' shapes and attributes; where the operands do not determine it
-// the instruction's own shape is checked and returned. ERR_INTERNAL says what does not fit.
+// the instruction's own shape is checked and returned. ERR_INTERNAL says what does not fit; ERR_INPUT (shape_check)
+// that a shape is beyond what can be counted.
 int op_infer(const struct instruction *in, const struct shape *operands, struct shape *out, struct error *err);
 
 #endif

@@ -39,7 +39,7 @@ static enum dtype type_named(const char *name)
     return dtype_from_name(name);
 }
 
-// "TYPE" or "TYPE/grain" into a field. `grain_out` NULL: the field takes no granularity but its own fixed one.
+// "TYPE" or "TYPE/grain" into a field. `grain` NULL: the field takes no granularity.
 static int parse_type(const char *field, char *value, enum dtype *type, enum granularity *grain, int64_t *group,
                       struct error *err)
 {
@@ -54,16 +54,17 @@ static int parse_type(const char *field, char *value, enum dtype *type, enum gra
         return 0;
     if (!grain)
         return error_set(err, ERR_USAGE, "--policy", "%s= takes no granularity", field);
-    int end = 0;
+    if (dtype_is_float(*type) && dtype_bits(*type) >= 16)
+        return error_set(err, ERR_USAGE, "--policy", "%s=%s takes no granularity: it has no scales", field, value);
     if (strcmp(slash, "tensor") == 0)
         *grain = GRAIN_TENSOR;
     else if (strcmp(slash, "channel") == 0 || strcmp(slash, "row") == 0)
         *grain = GRAIN_CHANNEL;
-    else if (sscanf(slash, "group:%" SCNd64 "%n", group, &end) == 1 && !slash[end] && *group > 0 && *group <= 65536)
+    else if (strncmp(slash, "group:", 6) == 0 && parse_i64(slash + 6, group) && *group > 0 && *group <= 65536)
         *grain = GRAIN_GROUP;
     else
-        return error_set(err, ERR_USAGE, "--policy", "%s=.../%s: expected tensor, channel, row or group:N", field,
-                         slash);
+        return error_set(err, ERR_USAGE, "--policy",
+                         "%s=.../%s: expected tensor, channel, row or group:N (N at most 65536)", field, slash);
     return 0;
 }
 
@@ -138,13 +139,16 @@ static int parse_field(struct policy *p, char *item, struct error *err)
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         if (strcmp(item, fields[i].name) != 0)
             continue;
+        if (*fields[i].type)
+            return error_set(err, ERR_USAGE, "--policy", "%s= is given twice", item);
         enum granularity row = GRAIN_CHANNEL;
         int64_t ignored = 0;
         if (fields[i].type == &p->w)
             return parse_type(item, eq + 1, fields[i].type, &p->w_grain, &p->w_group, err);
         int rc = parse_type(item, eq + 1, fields[i].type, fields[i].type == &p->a ? &row : NULL, &ignored, err);
-        if (!rc && row == GRAIN_GROUP)
-            rc = error_set(err, ERR_USAGE, "--policy", "activations are quantised per row, not in groups");
+        if (!rc && row != GRAIN_CHANNEL && dtype_is_integer(*fields[i].type))
+            rc = error_set(err, ERR_USAGE, "--policy", "integer activations are quantised per row (a=%s/row)",
+                           dtype_name(*fields[i].type));
         return rc;
     }
     return error_set(err, ERR_USAGE, "--policy", "no field '%s' (" FIELD_NAMES ")", item);

@@ -43,9 +43,13 @@ void policy_parts_json(const struct policy *p, struct jw *w);
 int policy_check(const struct policy *p, const char *platform, struct error *err);
 
 // Applies the policy to a module built in f32: weight bindings, operand conversions, scales, roundings at the marked
-// activations. With `instrument` the module returns two more results, "counts" s32[groups,3] (clipped, not finite,
-// flushed to zero) and "scales" f32[groups,2] (smallest and largest activation scale), a row per group in the order of
-// module_groups; groups that quantise nothing have scales inf, -inf.
+// activations. `to` keeps nothing of `from`.
+//
+// With `instrument` the module returns two more results, a row per group in the order of module_groups. "counts"
+// s32[groups,3] counts values at every place where the policy narrows (to another float type, or to codes): clipped
+// (|rint(x / scale)| beyond the largest code), not finite (after narrowing to a float; before quantising), and flushed
+// (nonzero before, zero after). "scales" f32[groups,2] is the smallest and the largest activation scale; a row of zeros
+// has scale 1; groups that quantise nothing have inf, -inf.
 int module_apply_policy(const struct module *from, const struct policy *p, bool instrument, struct module *to,
                         struct error *err);
 

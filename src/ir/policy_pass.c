@@ -34,9 +34,7 @@ static enum dtype compute_type(const struct pass *s, enum domain d)
 
 static void enter(struct pass *s, const struct instruction *in)
 {
-    s->b.scope = in->scope;
-    s->b.group = in->group;
-    s->b.domain = in->domain;
+    builder_place(&s->b, in);
 }
 
 static bool is_matrix_weight(const struct module *m, int value)
@@ -91,12 +89,29 @@ static void track_scales(struct pass *s, int scales)
     t->scale_max = t->scale_max < 0 ? high : build_binary(b, OP_MAXIMUM, t->scale_max, high);
 }
 
+// The same conversion made before in this scope, or -1: what it lost is counted once.
+static int converted_before(const struct pass *s, int x, enum dtype to)
+{
+    const struct module *m = s->b.module;
+    for (int i = m->n_instructions - 1; i > x && strcmp(m->instructions[i].scope, s->b.scope) == 0; i--) {
+        const struct instruction *in = &m->instructions[i];
+        if (in->op == OP_CONVERT && in->operands[0] == x && in->shape.dtype == to)
+            return i;
+    }
+    return -1;
+}
+
+// Converts a float to another float type, and counts what that loses where the type does not hold every value.
 static int narrow(struct pass *s, int x, enum dtype to)
 {
     enum dtype from = builder_shape(&s->b, x)->dtype;
-    int y = build_convert(&s->b, x, to);
-    if (from != to && dtype_is_float(from) && dtype_bits(to) < dtype_bits(from))
+    if (from == to || !dtype_is_float(from) || dtype_bits(to) > dtype_bits(from))
+        return build_convert(&s->b, x, to);
+    int y = converted_before(s, x, to);
+    if (y < 0) {
+        y = build_convert(&s->b, x, to);
         count_narrowing(s, x, y);
+    }
     return y;
 }
 
@@ -240,14 +255,21 @@ static int copy_dot(struct pass *s, const struct instruction *in, int x, int y, 
                      in->dot.lhs_contract, in->dot.rhs_contract, result);
 }
 
-// x [..., k] by a weight [n, k]. Scales that are constant along the contraction are applied to the sums.
-static int pass_product(struct pass *s, const struct instruction *in)
+// x [..., k] by a weight [n, k]: what build_linear makes. There every row of codes gives one output, so that scales per
+// row can be applied to the sums.
+static bool is_linear(const struct module *m, const struct instruction *in)
+{
+    return is_matrix_weight(m, in->operands[1]) && in->dot.n_batch == 0 && in->dot.n_contract == 1 &&
+           in->dot.rhs_contract[0] == 1 && in->dot.lhs_contract[0] == m->instructions[in->operands[0]].shape.rank - 1;
+}
+
+static int pass_linear(struct pass *s, const struct instruction *in)
 {
     struct builder *b = &s->b;
     const struct policy *p = s->policy;
     int x = operand(s, in->operands[0]), w = in->operands[1];
     if (!weights_are_codes(s))
-        return copy_dot(s, in, narrow(s, x, p->op), build_convert(b, s->map[w], p->op), p->acc);
+        return copy_dot(s, in, narrow(s, x, p->op), narrow(s, s->map[w], p->op), p->acc);
     int scales = s->scales[w];
     if (p->op == DT_S8) {
         int rows;
@@ -257,13 +279,14 @@ static int pass_product(struct pass *s, const struct instruction *in)
         return build_binary(b, OP_MULTIPLY, sums, build_broadcast_trailing(b, scales, sums));
     }
     if (p->w_grain == GRAIN_GROUP) {
-        int weight = build_convert(b, dequantise(s, s->codes[w], scales), p->op);
+        int weight = narrow(s, dequantise(s, s->codes[w], scales), p->op);
         return copy_dot(s, in, narrow(s, x, p->op), weight, p->acc);
     }
     int sums = copy_dot(s, in, narrow(s, x, p->op), build_convert(b, as_s8(s, s->codes[w]), p->op), p->acc);
-    return build_binary(b, OP_MULTIPLY, sums, build_broadcast_trailing(b, build_convert(b, scales, p->acc), sums));
+    return build_binary(b, OP_MULTIPLY, sums, build_broadcast_trailing(b, narrow(s, scales, p->acc), sums));
 }
 
+// Products of activations, and with weights in another place than build_linear's.
 static int pass_inner_product(struct pass *s, const struct instruction *in)
 {
     enum dtype op = s->policy->op_inner, acc = s->policy->acc == DT_S32 ? DT_F32 : s->policy->acc;
@@ -280,6 +303,19 @@ static int pass_lookup(struct pass *s, const struct instruction *in)
     return dequantise(s, build_gather(b, s->codes[table], rows), build_gather(b, s->scales[table], rows));
 }
 
+// The rows of `in`, a slice of whole rows, from codes or scales.
+static int slice_rows(struct pass *s, const struct instruction *in, int x)
+{
+    const int64_t limit[2] = {in->b[0], builder_shape(&s->b, x)->dims[1]};
+    return build_slice(&s->b, x, (const int64_t[2]){in->a[0], 0}, limit, (const int64_t[2]){in->c[0], 1});
+}
+
+static bool slices_rows_of_codes(const struct pass *s, const struct instruction *in)
+{
+    return in->op == OP_SLICE && s->codes[in->operands[0]] >= 0 && in->a[1] == 0 && in->c[1] == 1 &&
+           in->b[1] == s->from->instructions[in->operands[0]].shape.dims[1];
+}
+
 // ---- everything else
 
 static bool moves_data(enum op_class c)
@@ -289,20 +325,31 @@ static bool moves_data(enum op_class c)
            c == OPC_GATHER;
 }
 
+// Arithmetic is done in the domain's type; what only moves data keeps the type of what it moves, unless it joins values
+// of different types.
+static enum dtype type_of_plain(const struct pass *s, const struct instruction *in, const int *operands)
+{
+    enum dtype type = compute_type(s, in->domain);
+    if (!moves_data(op_info(in->op)->class))
+        return type;
+    enum dtype first = builder_shape(&s->b, operands[0])->dtype;
+    for (int k = 1; in->op == OP_CONCATENATE && k < in->n_operands; k++) {
+        if (builder_shape(&s->b, operands[k])->dtype != first)
+            return type;
+    }
+    return first;
+}
+
 static int pass_plain(struct pass *s, const struct instruction *in)
 {
     struct instruction copy = *in;
     int operands[64];
-    bool moves = moves_data(op_info(in->op)->class);
-    enum dtype type = compute_type(s, in->domain);
-    for (int k = 0; k < in->n_operands; k++) {
+    for (int k = 0; k < in->n_operands; k++)
         operands[k] = operand(s, in->operands[k]);
-        enum dtype t = builder_shape(&s->b, operands[k])->dtype;
-        if (!dtype_is_float(t))
-            continue;
-        if (moves && k == 0)
-            type = t;
-        operands[k] = build_convert(&s->b, operands[k], type);
+    enum dtype type = type_of_plain(s, in, operands);
+    for (int k = 0; k < in->n_operands; k++) {
+        if (dtype_is_float(builder_shape(&s->b, operands[k])->dtype))
+            operands[k] = narrow(s, operands[k], type);
     }
     copy.operands = operands;
     copy.flags &= ~(unsigned)FLAG_STORE;
@@ -317,7 +364,9 @@ static int pass_instruction(struct pass *s, int i)
     int x;
     enter(s, in);
     if (in->op == OP_DOT && dtype_is_float(in->shape.dtype))
-        x = is_matrix_weight(s->from, in->operands[1]) ? pass_product(s, in) : pass_inner_product(s, in);
+        x = is_linear(s->from, in) ? pass_linear(s, in) : pass_inner_product(s, in);
+    else if (slices_rows_of_codes(s, in))
+        x = dequantise(s, slice_rows(s, in, s->codes[in->operands[0]]), slice_rows(s, in, s->scales[in->operands[0]]));
     else if (in->op == OP_GATHER && is_matrix_weight(s->from, in->operands[0]))
         x = pass_lookup(s, in);
     else
@@ -368,6 +417,10 @@ int module_apply_policy(const struct module *from, const struct policy *p, bool 
     s.n_groups = module_groups(from, s.groups, MAX_GROUPS);
     for (int i = 0; i < s.n_groups && i < MAX_GROUPS; i++)
         s.tally[i] = (struct tally){{-1, -1, -1}, -1, -1};
+    for (int i = 0; i < from->n_parameters; i++) {
+        if (from->parameters[i].binding.part != BIND_VALUES)
+            return error_set(err, ERR_INTERNAL, from->parameters[i].name, "has a policy already");
+    }
     builder_init(&s.b, to);
     for (int i = 0; i < from->n_instructions; i++) {
         if (from->instructions[i].op != OP_PARAMETER)

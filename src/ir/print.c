@@ -23,7 +23,7 @@ static void print_int_list(struct str *out, const char *key, const int *v, int n
     str_add_char(out, ']');
 }
 
-// Largest magnitude below zero of a type, and its infinity (or largest value where it has none).
+// Largest magnitude below zero of a type, and its infinity (integers have none: print_highest).
 static double lowest(enum dtype t)
 {
     switch (t) {
@@ -38,13 +38,6 @@ static double lowest(enum dtype t)
     default:
         return dtype_info(t)->kind == DTK_SIGNED ? -ldexp(1, dtype_bits(t) - 1) : 0;
     }
-}
-
-static double highest(enum dtype t)
-{
-    if (dtype_is_float(t))
-        return INFINITY;
-    return dtype_info(t)->kind == DTK_SIGNED ? ldexp(1, dtype_bits(t) - 1) - 1 : ldexp(1, dtype_bits(t)) - 1;
 }
 
 // A scalar of the type, as a literal that reads back to the same bits.
@@ -80,6 +73,15 @@ static void print_scalar(struct str *out, enum dtype t, double v)
     }
 }
 
+// Infinity, or the largest integer: a double does not hold that of 64 bits.
+static void print_highest(struct str *out, enum dtype t)
+{
+    if (dtype_is_float(t))
+        print_scalar(out, t, INFINITY);
+    else
+        str_addf(out, "%" PRIu64, UINT64_MAX >> (64 - dtype_bits(t) + (dtype_info(t)->kind == DTK_SIGNED)));
+}
+
 static void print_constant(struct str *out, const struct instruction *in)
 {
     enum dtype t = in->shape.dtype;
@@ -104,11 +106,10 @@ static void print_constant(struct str *out, const struct instruction *in)
             if (d >= 0)
                 str_add(out, ", ");
         }
+    } else if (in->constant == CONST_INFINITY) {
+        print_highest(out, t);
     } else {
-        print_scalar(out, t,
-                     in->constant == CONST_LOWEST     ? lowest(t)
-                     : in->constant == CONST_INFINITY ? highest(t)
-                                                      : in->splat);
+        print_scalar(out, t, in->constant == CONST_LOWEST ? lowest(t) : in->splat);
     }
     str_add(out, "> : ");
     shape_print_mlir(out, &in->shape);
@@ -127,7 +128,7 @@ static void print_dot(struct str *out, const struct instruction *in)
 }
 
 // The row gather of OP_GATHER in StableHLO's general terms.
-static void print_gather(struct str *out, const struct instruction *in, const struct shape *table, int index_rank)
+static void print_gather(struct str *out, const struct shape *table, int index_rank)
 {
     int64_t sizes[SHAPE_MAX_RANK];
     int offsets[SHAPE_MAX_RANK];
@@ -141,7 +142,6 @@ static void print_gather(struct str *out, const struct instruction *in, const st
     str_addf(out, ", collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = %d>, ", index_rank);
     print_array(out, "slice_sizes", sizes, table->rank);
     str_add(out, ", indices_are_sorted = false");
-    (void)in;
 }
 
 static void print_attributes(struct str *out, const struct module *m, const struct instruction *in)
@@ -190,7 +190,7 @@ static void print_attributes(struct str *out, const struct module *m, const stru
         print_array(out, "slice_sizes", in->a, in->n_a);
         break;
     case OP_GATHER:
-        print_gather(out, in, x, m->instructions[in->operands[1]].shape.rank);
+        print_gather(out, x, m->instructions[in->operands[1]].shape.rank);
         break;
     case OP_DOT:
         print_dot(out, in);

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/retype.h"
 
-#include <string.h>
-
 int rewrite_copy(struct builder *b, const struct module *from, const struct instruction *in, const int *map)
 {
     int operands[64];
-    b->scope = in->scope;
-    b->group = in->group;
-    b->domain = in->domain;
+    builder_place(b, in);
     if (in->op == OP_PARAMETER) {
         const struct parameter *p = &from->parameters[in->parameter];
         return build_parameter(b, p->role, p->name, in->shape, &p->binding);
@@ -28,13 +24,17 @@ static int retype_one(struct builder *b, const struct module *from, const struct
         return is_float ? build_convert(b, x, DT_F64) : x;
     }
     if (in->op == OP_CONVERT && is_float) {
-        b->scope = in->scope;
-        b->group = in->group;
-        b->domain = in->domain;
+        builder_place(b, in);
         int x = map[in->operands[0]];
         if (in->flags & FLAG_MODEL_ROUNDING)
             x = build_convert(b, x, in->shape.dtype);
         return build_convert(b, x, DT_F64);
+    }
+    if (in->op == OP_BITCAST_CONVERT) { // the bits are those of the stored type
+        builder_place(b, in);
+        int x = build_convert(b, map[in->operands[0]], from->instructions[in->operands[0]].shape.dtype);
+        x = build_bitcast_convert(b, x, in->shape.dtype);
+        return is_float ? build_convert(b, x, DT_F64) : x;
     }
     struct instruction wide = *in;
     if (is_float)

@@ -29,7 +29,8 @@ int64_t shape_elements(const struct shape *s)
 
 int64_t shape_bytes(const struct shape *s)
 {
-    return (shape_elements(s) * dtype_bits(s->dtype) + 7) / 8;
+    int64_t bits = shape_elements(s) * dtype_bits(s->dtype);
+    return bits / 8 + (bits % 8 != 0);
 }
 
 int shape_check(const struct shape *s, const char *where, struct error *err)

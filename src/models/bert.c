@@ -270,6 +270,9 @@ static int tap(struct maker *k, const char *name, int x)
 
 static int check_sizes(const struct bert *b, const struct bert_build *how, struct error *err)
 {
+    if (how->first_layer >= 0 && (how->last_layer < how->first_layer || how->last_layer >= b->config.num_hidden_layers))
+        return error_set(err, ERR_USAGE, "layers", "%d to %d: the model has layers 0 to %" PRId64, how->first_layer,
+                         how->last_layer, b->config.num_hidden_layers - 1);
     if (how->batch < 1 || how->batch > 65536)
         return error_set(err, ERR_USAGE, "--batch", "must be from 1 to 65536, not %" PRId64, how->batch);
     if (how->seq < 2 || how->seq > b->config.max_position_embeddings)
