@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ir_test.h"
+
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "num/convert.h"
+
+const struct compile_override ir_strict_extrema = {"xla_cpu_enable_fast_min_max", OVERRIDE_BOOL, .boolean = false};
+
+static void give_up(const char *name, const char *message)
+{
+    printf("  fixture %s: %s\n", name, message);
+    fflush(stdout);
+    exit(1);
+}
+
+void ir_fixture_open(struct ir_fixture *f, const char *name)
+{
+    char path[1024];
+    struct error err = {0};
+    struct str text;
+    str_init(&text);
+    str_init(&f->bin);
+    snprintf(path, sizeof path, "%s/tests/fixtures/ir/%s.json", test_top(), name);
+    if (file_read(&text, path, 1u << 26, &err) || !(f->root = json_parse(str_text(&text), text.length, name, &err)))
+        give_up(name, err.message);
+    str_release(&text);
+    snprintf(path, sizeof path, "%s/tests/fixtures/ir/%s.bin", test_top(), name);
+    if (file_read(&f->bin, path, 1u << 26, &err))
+        give_up(name, err.message);
+}
+
+void ir_fixture_close(struct ir_fixture *f)
+{
+    json_decref(f->root);
+    str_release(&f->bin);
+}
+
+struct shape ir_fixture_array(const struct ir_fixture *f, const json_t *array, const void **bytes)
+{
+    int64_t dims[SHAPE_MAX_RANK];
+    const char *type = json_string_value(json_array_get(array, 0));
+    int rank = ir_fixture_ints(json_array_get(array, 1), dims, SHAPE_MAX_RANK);
+    struct shape s = shape_of(dtype_from_name(type ? type : ""), rank, dims);
+    int64_t offset = json_integer_value(json_array_get(array, 2));
+    if (s.dtype == DT_INVALID || offset < 0 || offset + shape_bytes(&s) > (int64_t)f->bin.length)
+        give_up("array", "is not inside the file");
+    *bytes = str_text(&f->bin) + offset;
+    return s;
+}
+
+int ir_fixture_ints(const json_t *list, int64_t *out, int max)
+{
+    int n = (int)json_array_size(list);
+    for (int i = 0; i < n && i < max; i++)
+        out[i] = json_integer_value(json_array_get(list, (size_t)i));
+    return n;
+}
+
+static struct array_type array_type_of(const struct shape *s)
+{
+    struct array_type t = {.dtype = s->dtype, .rank = s->rank};
+    memcpy(t.dims, s->dims, sizeof s->dims);
+    return t;
+}
+
+struct program *ir_compile(struct rig *r, const struct module *m)
+{
+    struct str text;
+    struct program *p = NULL;
+    str_init(&text);
+    error_clear(&r->err);
+    if (module_print(m, &text, &r->err) == 0)
+        program_compile(&p, r->client, str_text(&text), text.length, "mlir",
+                        &(struct compile_options){.overrides = &ir_strict_extrema, .override_count = 1}, &r->err);
+    str_release(&text);
+    return r->err.code ? NULL : p;
+}
+
+bool ir_run(struct rig *r, struct program *p, const struct module *m, const void *const *args, void **outs)
+{
+    struct buffer **in = calloc((size_t)m->n_parameters + 1, sizeof *in);
+    struct buffer **out = calloc((size_t)m->n_results + 1, sizeof *out);
+    int rc = in && out ? 0 : ERR_MEMORY;
+    error_clear(&r->err);
+    for (int i = 0; i < m->n_results; i++)
+        outs[i] = NULL;
+    for (int i = 0; i < m->n_parameters && !rc; i++) {
+        struct array_type t = array_type_of(&m->instructions[m->parameters[i].instruction].shape);
+        rc = buffer_from_host(&in[i], r->client, 0, args[i], &t, HOST_COPY, &r->err);
+    }
+    if (!rc)
+        rc = program_execute(p, in, (size_t)m->n_parameters, out, &r->err);
+    for (int i = 0; i < m->n_results && !rc; i++) {
+        struct array_type t = array_type_of(&m->instructions[m->results[i]].shape);
+        size_t bytes = (size_t)shape_bytes(&m->instructions[m->results[i]].shape);
+        outs[i] = malloc(bytes + 1);
+        if (!array_type_equal(buffer_type(out[i]), &t))
+            rc = error_set(&r->err, ERR_DEVICE, m->result_names[i], "has another type than the module says");
+        else
+            rc = buffer_to_host(out[i], outs[i], bytes, &r->err);
+    }
+    for (int i = 0; in && i < m->n_parameters; i++)
+        buffer_free(in[i]);
+    for (int i = 0; out && i < m->n_results; i++)
+        buffer_free(out[i]);
+    free(in);
+    free(out);
+    if (rc)
+        test_fail_error(__FILE__, __LINE__, "run", r->err.where, r->err.message);
+    return rc == 0;
+}
+
+double ir_element(enum dtype t, const void *bytes, int64_t i)
+{
+    size_t size = (size_t)dtype_bits(t) / 8;
+    double v = NAN;
+    convert_elements(DT_F64, &v, t, (const uint8_t *)bytes + (size_t)i * size, 1, NULL);
+    return v;
+}
+
+double *ir_doubles(enum dtype t, const void *bytes, int64_t n)
+{
+    double *out = malloc((size_t)(n + 1) * sizeof *out);
+    if (out)
+        convert_elements(DT_F64, out, t, bytes, (size_t)n, NULL);
+    return out;
+}
+
+// Bit patterns as integers that order like the numbers.
+static double order(enum dtype t, const void *bytes, int64_t i)
+{
+    int bits = dtype_bits(t);
+    uint64_t v = 0;
+    memcpy(&v, (const uint8_t *)bytes + i * (bits / 8), (size_t)bits / 8);
+    uint64_t sign = UINT64_C(1) << (bits - 1);
+    int64_t magnitude = (int64_t)(v & (sign - 1));
+    return (double)(v & sign ? -magnitude : magnitude);
+}
+
+double ir_ulps(enum dtype t, const void *a, const void *b, int64_t i)
+{
+    bool a_nan = isnan(ir_element(t, a, i)), b_nan = isnan(ir_element(t, b, i));
+    if (a_nan || b_nan)
+        return a_nan && b_nan ? 0 : 1e300;
+    return fabs(order(t, a, i) - order(t, b, i));
+}
+
+double ir_rel_l2(const double *a, const double *b, int64_t n)
+{
+    double error = 0, reference = 0;
+    for (int64_t i = 0; i < n; i++) {
+        error += (a[i] - b[i]) * (a[i] - b[i]);
+        reference += b[i] * b[i];
+    }
+    return sqrt(error / reference);
+}
