@@ -56,32 +56,34 @@ void mapping_watch(void)
     sigaction(SIGBUS, &sa, NULL);
 }
 
-int mapping_open(int fd, size_t offset, size_t bytes, const char *name, const void **data, struct error *err)
+static int ends_before(const char *name, size_t at, size_t offset, size_t bytes, struct error *err)
 {
-    *data = NULL;
+    return error_set(err, ERR_INPUT, name, "ends at byte %zu, before the tensor does (%zu bytes from %zu)", at, bytes,
+                     offset);
+}
+
+// The part must lie in a regular file.
+static int check_part(int fd, size_t offset, size_t bytes, const char *name, struct error *err)
+{
     struct stat st;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
         return error_set(err, ERR_INPUT, name, "is not a regular file");
     size_t end;
     if (!size_add(offset, bytes, &end) || end > (size_t)st.st_size)
-        return error_set(err, ERR_INPUT, name, "ends at byte %lld, before the tensor does (%zu bytes from %zu)",
-                         (long long)st.st_size, bytes, offset);
+        return ends_before(name, (size_t)st.st_size, offset, bytes, err);
+    return 0;
+}
+
+// Enters what is mapped at `start` into the table, or unmaps it.
+static int enter(uint8_t *start, size_t bytes, const char *name, struct error *err)
+{
     int i = first_free ? first_free - 1 : used;
-    if (i == MAX_MAPPINGS)
-        return error_set(err, ERR_MEMORY, name, "more than %d tensors are mapped", MAX_MAPPINGS);
-    char *copy = strdup(name);
-    if (!copy)
-        return error_set(err, ERR_MEMORY, name, "no memory");
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = offset % page;
-    uint8_t *start = NULL;
-    if (bytes) {
-        start = mmap(NULL, before + bytes, PROT_READ, MAP_SHARED, fd, (off_t)(offset - before));
-        if (start == MAP_FAILED) {
-            int e = errno;
-            free(copy);
-            return error_set(err, e == ENOMEM ? ERR_MEMORY : ERR_INPUT, name, "cannot be mapped: %s", strerror(e));
-        }
-        *data = start + before;
+    char *copy = i < MAX_MAPPINGS ? strdup(name) : NULL;
+    if (!copy) {
+        if (bytes)
+            munmap(start, bytes);
+        return i < MAX_MAPPINGS ? error_set(err, ERR_MEMORY, name, "no memory")
+                                : error_set(err, ERR_MEMORY, name, "more than %d tensors are mapped", MAX_MAPPINGS);
     }
     struct mapping *m = &mappings[i];
     if (first_free)
@@ -90,8 +92,52 @@ int mapping_open(int fd, size_t offset, size_t bytes, const char *name, const vo
         used++;
     atomic_store(&m->name, copy);
     atomic_store(&m->start, (uintptr_t)start);
-    atomic_store(&m->bytes, bytes ? before + bytes : 0);
+    atomic_store(&m->bytes, bytes);
     return i;
+}
+
+int mapping_open(int fd, size_t offset, size_t bytes, const char *name, const void **data, struct error *err)
+{
+    *data = NULL;
+    int rc = check_part(fd, offset, bytes, name, err);
+    if (rc)
+        return rc;
+    if (!bytes)
+        return enter(NULL, 0, name, err);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = offset % page;
+    uint8_t *start = mmap(NULL, before + bytes, PROT_READ, MAP_SHARED, fd, (off_t)(offset - before));
+    if (start == MAP_FAILED)
+        return error_set(err, errno == ENOMEM ? ERR_MEMORY : ERR_INPUT, name, "cannot be mapped: %s", strerror(errno));
+    *data = start + before;
+    return enter(start, before + bytes, name, err);
+}
+
+int mapping_copy(int fd, size_t offset, size_t bytes, const char *name, const void **data, struct error *err)
+{
+    *data = NULL;
+    int rc = check_part(fd, offset, bytes, name, err);
+    if (rc)
+        return rc;
+    uint8_t *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED)
+        return error_set(err, ERR_MEMORY, name, "no memory for %zu bytes", bytes);
+    madvise(start, bytes, MADV_HUGEPAGE); // fewer page faults, where the machine offers it
+    size_t done = 0;
+    while (done < bytes && !rc) {
+        ssize_t k = pread(fd, start + done, bytes - done, (off_t)(offset + done));
+        if (k > 0)
+            done += (size_t)k;
+        else if (k == 0)
+            rc = ends_before(name, offset + done, offset, bytes, err);
+        else if (errno != EINTR)
+            rc = error_set(err, ERR_INPUT, name, "cannot be read: %s", strerror(errno));
+    }
+    if (rc) {
+        munmap(start, bytes);
+        return rc;
+    }
+    *data = start;
+    return enter(start, bytes, name, err);
 }
 
 void mapping_close(int mapping)

@@ -39,38 +39,40 @@ int server_upload(struct server *s, struct server_request *r, struct error *err)
     if (m.position < 0 || (size_t)m.position >= s->n_order)
         return error_set(err, ERR_USAGE, m.name, "there is no device at position %d of %zu", m.position, s->n_order);
 
+    // The CPU reads memory where it lies, if that is aligned: the file's own, else a copy of ours. Any other device
+    // copies, and so does the CPU for what it packs; then the file is given back at once.
+    bool in_place = strcmp(client_info(s->client)->platform_name, "cpu") == 0 && m.bytes && dtype_bits(type.dtype) >= 8;
+    bool aligned = m.offset % ZERO_COPY_ALIGN == 0;
     const void *data;
-    int mapping = mapping_open(r->frame->fds[0], m.offset, m.bytes, m.name, &data, err);
-    if (mapping < 0)
-        return mapping;
-    bool in_place = strcmp(client_info(s->client)->platform_name, "cpu") == 0 && m.bytes &&
-                    (uintptr_t)data % ZERO_COPY_ALIGN == 0 && dtype_bits(type.dtype) >= 8;
     struct buffer *b = NULL;
     uint64_t start = clock_ns();
+    int mapping =
+        (in_place && !aligned ? mapping_copy : mapping_open)(r->frame->fds[0], m.offset, m.bytes, m.name, &data, err);
+    if (mapping < 0)
+        return mapping;
     rc = buffer_from_host(&b, s->client, s->order[m.position], data, &type, in_place ? HOST_ZERO_COPY : HOST_COPY, err);
     if (!rc)
         rc = buffer_await(b, err);
     uint64_t ns = clock_ns() - start;
-    // A copied source is given back at once, so that the tensor is not resident twice.
-    if (!in_place || rc) {
-        buffer_free(rc ? b : NULL);
+    if (rc)
+        buffer_free(b);
+    if (rc || !in_place) {
         mapping_close(mapping);
         mapping = -1;
     }
     int id = rc ? rc : server_add_buffer(s, b, mapping, err);
     if (id < 0) {
-        if (!rc) {
+        if (!rc)
             buffer_free(b);
-            if (mapping >= 0)
-                mapping_close(mapping);
-        }
+        if (mapping >= 0)
+            mapping_close(mapping);
         return id;
     }
     size_t device_bytes = 0;
     struct error not_offered = {0};
     buffer_device_bytes(b, &device_bytes, &not_offered);
     struct msg_upload_reply out = {
-        .id = id, .result = {.ns = ns, .device_bytes = device_bytes, .zero_copy = buffer_is_aliased(b)}};
+        .id = id, .result = {.ns = ns, .device_bytes = device_bytes, .zero_copy = aligned && buffer_is_aliased(b)}};
     msg_upload_reply(&r->out, &out);
     return 0;
 }

@@ -136,7 +136,7 @@ struct worker_tensor {
 struct worker_upload_result {
     uint64_t ns;
     uint64_t device_bytes; // 0: not offered
-    bool zero_copy;        // the buffer is the mapping itself: only for data aligned to 64 bytes
+    bool zero_copy;        // the buffer is the file's mapping itself: on the CPU, at an offset aligned to 64 bytes
 };
 
 // `id` names the buffer until worker_free. A file cut short while it is mapped is a failure of the worker that names
