@@ -108,6 +108,19 @@ static PJRT_Error *error_get_code(PJRT_Error_GetCode_Args *args)
 
 // ---- functions that misbehave, and count ----
 
+// As a plugin does whose structs grew: the struct must be announced as large enough, and the new field be empty.
+static PJRT_Error *refuse_small(const void *args, size_t known)
+{
+    size_t announced, field;
+    memcpy(&announced, args, sizeof announced);
+    if (!is("newer"))
+        return NULL;
+    if (announced < known + sizeof field)
+        return make_error(PJRT_Error_Code_INVALID_ARGUMENT, "faulty plugin: the argument struct is too small");
+    memcpy(&field, (const char *)args + known, sizeof field);
+    return field ? make_error(PJRT_Error_Code_INVALID_ARGUMENT, "faulty plugin: the new field is not empty") : NULL;
+}
+
 static PJRT_Error *counted(PJRT_Error *error, long objects)
 {
     if (!error)
@@ -117,6 +130,9 @@ static PJRT_Error *counted(PJRT_Error *error, long objects)
 
 static PJRT_Error *client_create(PJRT_Client_Create_Args *args)
 {
+    PJRT_Error *refused = refuse_small(args, PJRT_Client_Create_Args_STRUCT_SIZE);
+    if (refused)
+        return refused;
     if (is("abort-create")) {
         fprintf(stderr, "faulty plugin: no client today\n");
         abort();
@@ -135,6 +151,11 @@ static PJRT_Error *client_destroy(PJRT_Client_Destroy_Args *args)
 
 static PJRT_Error *client_compile(PJRT_Client_Compile_Args *args)
 {
+    PJRT_Error *refused = refuse_small(args, PJRT_Client_Compile_Args_STRUCT_SIZE);
+    if (!refused)
+        refused = refuse_small(args->program, PJRT_Program_STRUCT_SIZE);
+    if (refused)
+        return refused;
     if (is("abort-compile")) {
         fprintf(stderr, "faulty plugin: about to fail\nfaulty plugin: Check failed: compiler is well\n");
         abort();
@@ -161,6 +182,9 @@ static PJRT_Error *loaded_destroy(PJRT_LoadedExecutable_Destroy_Args *args)
 
 static PJRT_Error *get_executable(PJRT_LoadedExecutable_GetExecutable_Args *args)
 {
+    PJRT_Error *refused = refuse_small(args, PJRT_LoadedExecutable_GetExecutable_Args_STRUCT_SIZE);
+    if (refused)
+        return refused;
     return counted(real->PJRT_LoadedExecutable_GetExecutable(args), 1);
 }
 
@@ -194,6 +218,11 @@ static long output_count(PJRT_LoadedExecutable *loaded)
 
 static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args)
 {
+    PJRT_Error *refused = refuse_small(args, PJRT_LoadedExecutable_Execute_Args_STRUCT_SIZE);
+    if (!refused)
+        refused = refuse_small(args->options, PJRT_ExecuteOptions_STRUCT_SIZE);
+    if (refused)
+        return refused;
     if (is("crash-execute"))
         raise(SIGSEGV);
     if (is("kill-execute"))
@@ -206,6 +235,9 @@ static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args)
 
 static PJRT_Error *from_host(PJRT_Client_BufferFromHostBuffer_Args *args)
 {
+    PJRT_Error *refused = refuse_small(args, PJRT_Client_BufferFromHostBuffer_Args_STRUCT_SIZE);
+    if (refused)
+        return refused;
     if (is("oom-buffer"))
         return make_error(PJRT_Error_Code_RESOURCE_EXHAUSTED, "faulty plugin: no room for the buffer");
     PJRT_Error *error = real->PJRT_Client_BufferFromHostBuffer(args);
@@ -214,6 +246,9 @@ static PJRT_Error *from_host(PJRT_Client_BufferFromHostBuffer_Args *args)
 
 static PJRT_Error *to_host(PJRT_Buffer_ToHostBuffer_Args *args)
 {
+    PJRT_Error *refused = refuse_small(args, PJRT_Buffer_ToHostBuffer_Args_STRUCT_SIZE);
+    if (refused)
+        return refused;
     args->event = NULL;
     PJRT_Error *error = real->PJRT_Buffer_ToHostBuffer(args);
     return counted(error, !error && args->event ? 1 : 0);
@@ -231,6 +266,9 @@ static PJRT_Error *buffer_destroy(PJRT_Buffer_Destroy_Args *args)
 
 static PJRT_Error *event_await(PJRT_Event_Await_Args *args)
 {
+    PJRT_Error *refused = refuse_small(args, PJRT_Event_Await_Args_STRUCT_SIZE);
+    if (refused)
+        return refused;
     PJRT_Error *error = real->PJRT_Event_Await(args);
     if (is("error-await") && !error)
         return make_error(PJRT_Error_Code_ABORTED, "faulty plugin: the event went wrong");
@@ -300,6 +338,8 @@ const PJRT_Api *GetPjrtApi(void)
         table->PJRT_Executable_GetCompiledMemoryStats = NULL;
     if (is("no-optimized"))
         table->PJRT_Executable_OptimizedProgram = NULL;
+    if (is("newer"))
+        table->pjrt_api_version.minor_version = 999;
     if (is("older")) {
         table->pjrt_api_version.minor_version = 30;
         table->struct_size =
