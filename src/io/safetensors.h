@@ -25,7 +25,8 @@ struct safetensors_header {
 int safetensors_header_bytes(const uint8_t first[8], size_t file_size, const char *path, size_t *out,
                              struct error *err);
 // Parses and checks the JSON. Required, as by the reference implementation: known types, sizes that match, tensors that
-// fill the data without overlap and without holes up to the end of the file; beyond it, no name twice.
+// fill the data without overlap and without holes up to the end of the file. Stricter than it: the header begins with
+// '{' and no name comes twice (as the format's description says), no NUL in a name, rank at most CHECKPOINT_MAX_RANK.
 int safetensors_parse(struct arena *a, const char *json, size_t json_bytes, size_t file_size, const char *path,
                       struct safetensors_header *out, struct error *err);
 
