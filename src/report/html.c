@@ -54,7 +54,7 @@ static const char style[] =
     ".figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(480px,100%),1fr));gap:26px 24px;"
     "margin-top:16px}\n"
     "figure{margin:0;min-width:0}\n"
-    "figure.full{grid-column:1/-1}\n"
+    "figure.full{grid-column:1/-1;overflow-x:auto}figure.full svg{min-width:700px}\n"
     "figure svg{display:block;width:100%;height:auto}\n"
     ".legend{font-size:12.5px;color:var(--soft);margin:0 0 2px}\n"
     ".key{display:inline-block;width:10px;height:10px;border-radius:50%;margin:0 4px 0 10px}\n"
@@ -71,7 +71,8 @@ static const char style[] =
     "nav{font-size:13px;margin:14px 0 0}\n"
     "nav a{color:var(--a);text-decoration:none;margin-right:16px;display:inline-block}\n"
     "nav a:hover{text-decoration:underline}\n"
-    "@media print{body{font-size:11px}main{max-width:none;padding:0}nav{display:none}table{font-size:10px}"
+    "@media print{.figures{grid-template-columns:1fr 1fr}figure.full svg{min-width:0}.about{break-after:avoid}"
+    "body{font-size:11px}main{max-width:none;padding:0}nav{display:none}table{font-size:10px}"
     "section{margin-top:20px}figure,tr,.decision{break-inside:avoid}h2{break-after:avoid}.scroll{overflow:visible}"
     "*{-webkit-print-color-adjust:exact;print-color-adjust:exact}}\n";
 

@@ -385,12 +385,11 @@ static void fact(struct table *t, const char *name, const char *value)
     table_cell(t, value);
 }
 
-// Any scalar or list of scalars as text; NULL for what is null or an object.
-static const char *fact_text(struct table *t, const json_t *v)
+// A scalar, or a list of scalars, as text; nothing for null, objects and lists of objects.
+static void add_scalar(struct str *s, const json_t *v)
 {
-    struct str s;
-    str_init(&s);
     size_t n = json_is_array(v) ? json_array_size(v) : 1;
+    bool any = false;
     for (size_t i = 0; i < n; i++) {
         const json_t *item = json_is_array(v) ? json_array_get(v, i) : v;
         char text[FORMAT_MAX] = "";
@@ -401,11 +400,60 @@ static const char *fact_text(struct table *t, const json_t *v)
         const char *word = json_is_string(item)    ? json_string_value(item)
                            : json_is_boolean(item) ? (json_is_true(item) ? "yes" : "no")
                                                    : text;
-        str_addf(&s, "%s%s", s.length && *word ? ", " : "", word);
+        str_addf(s, "%s%s", any && *word ? ", " : "", word);
+        any |= *word != '\0';
     }
+}
+
+static const char *fact_text(struct table *t, const json_t *v)
+{
+    struct str s;
+    str_init(&s);
+    add_scalar(&s, v);
     char *copy = s.length ? arena_strdup(&t->arena, str_text(&s), &t->error) : NULL;
     str_release(&s);
     return copy;
+}
+
+// "level 1, type Data, size bytes 32,768"
+static const char *members_text(struct table *t, const json_t *o)
+{
+    struct str s, one;
+    str_init(&s);
+    str_init(&one);
+    for (void *i = json_object_iter((json_t *)o); i; i = json_object_iter_next((json_t *)o, i)) {
+        str_clear(&one);
+        add_scalar(&one, json_object_iter_value(i));
+        if (one.length)
+            str_addf(&s, "%s%s %s", s.length ? ", " : "", json_object_iter_key(i), str_text(&one));
+    }
+    char *copy = s.length ? arena_strdup(&t->arena, str_text(&s), &t->error) : NULL;
+    str_release(&s);
+    str_release(&one);
+    return copy;
+}
+
+// One row per leaf of a value of any shape, named by the way to it.
+static void facts_below(struct table *t, const char *name, const json_t *v, int depth)
+{
+    char text[FORMAT_MAX];
+    if (depth > 4) // ours has two
+        return;
+    if (json_is_object(v) && doc_at(v, "value") && doc_at(v, "unit")) {
+        format_quantity(text, doc_quantity(v, ""));
+        fact(t, name, text);
+    } else if (json_is_object(v)) {
+        for (void *i = json_object_iter((json_t *)v); i; i = json_object_iter_next((json_t *)v, i)) {
+            const char *below = arena_printf(&t->arena, &t->error, "%s %s", name, json_object_iter_key(i));
+            if (below)
+                facts_below(t, below, json_object_iter_value(i), depth + 1);
+        }
+    } else if (json_is_array(v) && json_is_object(json_array_get(v, 0))) {
+        for (size_t i = 0; i < json_array_size(v); i++)
+            fact(t, name, members_text(t, json_array_get(v, i)));
+    } else {
+        fact(t, name, fact_text(t, v));
+    }
 }
 
 void qualify_table_facts(struct table *t, const json_t *doc)
@@ -448,9 +496,9 @@ void qualify_table_facts(struct table *t, const json_t *doc)
     }
     json_t *host = (json_t *)doc_at(doc, "result.host");
     for (void *i = json_object_iter(host); i; i = json_object_iter_next(host, i)) {
-        const json_t *v = json_object_iter_value(i);
-        if (strcmp(json_object_iter_key(i), "warnings") != 0)
-            fact(t, arena_printf(&t->arena, &t->error, "host %s", json_object_iter_key(i)), fact_text(t, v));
+        const char *name = json_object_iter_key(i);
+        if (strcmp(name, "warnings") != 0)
+            facts_below(t, name, json_object_iter_value(i), 0);
     }
     for (size_t i = 0; i < doc_count(doc, "result.host.warnings"); i++)
         fact(t, "warning", doc_item_text(doc, "result.host.warnings", i));

@@ -175,6 +175,7 @@ static void head(struct str *out, const json_t *result)
     str_addf(&s, " \xc2\xb7 %s texts", text);
     str_addf(&s, " \xc2\xb7 batch %.0f \xc3\x97 %.0f tokens", doc_number(result, "workload.batch"),
              doc_number(result, "workload.seq"));
+    str_addf(&s, " \xc2\xb7 %s", doc_text(result, "host.cpu.model", "host not known"));
     str_addf(&s, " \xc2\xb7 PJRT %s", doc_text(result, "device.plugin.api_version", "?"));
     html_paragraph(out, "about", str_text(&s));
     for (size_t i = 0; i < doc_count(result, "host.warnings"); i++) {

@@ -88,10 +88,10 @@ static void workload_line(struct str *s, const json_t *result)
 static void device_line(struct str *s, const json_t *result)
 {
     str_addf(s, "%s: %s", doc_text(result, "device.requested", "?"), doc_text(result, "device.kind", "?"));
-    const char *model = doc_text(result, "host.model", NULL);
+    const char *model = doc_text(result, "host.cpu.model", NULL);
     if (model && strcmp(model, doc_text(result, "device.kind", "")) != 0)
         str_addf(s, ", %s", model);
-    add_count(s, result, "host.cores", ", ", " cores");
+    add_count(s, result, "host.cpu.cores", ", ", " cores");
     const char *api = doc_text(result, "device.plugin.api_version", NULL);
     if (api)
         str_addf(s, ", PJRT %s", api);

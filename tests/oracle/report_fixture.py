@@ -207,8 +207,12 @@ document = {
             "devices": [{"id": 0, "kind": "synthetic-cpu", "process_index": 0, "local": True}], "process_count": 1,
         },
         "host": {
-            "model": hostile("Synthetic CPU"), "architecture": "x86_64", "kernel": "Linux 0.0.0-synthetic", "sockets": 1, "cores": 2, "threads": 2,
-            "memory_bytes": 16_000_000_000, "governor": None, "isa": ["avx2", "avx512_bf16"],
+            "cpu": {"model": hostile("Synthetic CPU"), "architecture": "x86_64", "sockets": 1, "cores": 2, "threads": 2,
+                    "isa": ["avx2", "avx512_bf16"], "governor": None,
+                    "caches": [{"level": 1, "type": "Data", "size_bytes": 32768, "instances": 2},
+                               {"level": 3, "type": "Unified", "size_bytes": 33554432, "instances": 1}]},
+            "memory": {"total_bytes": 16_000_000_000, "numa_nodes": 1}, "kernel": {"release": "0.0.0-synthetic"},
+            "load": [0.1, 0.25, 0.5], "clock": {"overhead": q(22.2, "ns", "M", "synthetic")},
             "warnings": ["governor is not known: the clock may change", hostile("2 threads share the machine")],
         },
         "chips": {
