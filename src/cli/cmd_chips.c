@@ -191,9 +191,7 @@ static void print_line(struct table *t, const struct chip *c, const struct line 
     }
     const char origin[2] = {(char)(v ? v->origin : l->per_chip.origin), '\0'};
     table_cell(t, isnan(l->per_chip.value) ? "" : origin);
-    if (isnan(l->per_chip.value))
-        table_cell(t, l->per_chip.source);
-    else if (!v)
+    if (!v || isnan(l->per_chip.value))
         table_cell(t, l->per_chip.source);
     else
         table_cellf(t, "%s%s%s", v->printed, v->note ? "; " : "", v->note ? v->note : "");

@@ -210,16 +210,14 @@ static int parse_option(struct cli *cli, int argc, char **argv, int *at, struct 
     const char *arg = argv[*at], *value = NULL;
     const struct option *own = cli->command ? cli->command->options : NULL;
     bool is_long = arg[1] == '-';
-    size_t index = 0, length = strlen(arg);
+    size_t index = 0, length = 0; // of a long name
     const char *name = is_long ? arg + 2 : arg + 1;
     if (is_long) {
         const char *equals = strchr(name, '=');
         length = (size_t)(equals ? equals - name : (ptrdiff_t)strlen(name));
         value = equals ? equals + 1 : NULL;
-    } else {
-        length = 0;
+    } else
         value = name[1] ? name + 1 : NULL;
-    }
     const struct option *o = NULL;
     bool global = false;
     if (!is_long || length) {
