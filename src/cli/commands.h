@@ -10,7 +10,7 @@
     X(completion)                                                                                                      \
     X(devices)                                                                                                         \
     X(help)                                                                                                            \
-    X(help)                                                                                                            \
+    X(price)                                                                                                           \
     X(qualify)                                                                                                         \
     X(report)
 

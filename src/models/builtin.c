@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/builtin.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "models/bert.h"
+
+#define NAMES "builtin:minilm, builtin:gemm:MxKxN:TYPE"
+
+bool model_is_builtin(const char *workload)
+{
+    return strncmp(workload, "builtin:", 8) == 0 || strncmp(workload, "gemm:", 5) == 0;
+}
+
+// x [M, K] by w [K, N].
+static int gemm(const char *spec, struct module *m, struct error *err)
+{
+    int64_t d[3];
+    char type[16];
+    int end = 0;
+    if (sscanf(spec, "%" SCNd64 "x%" SCNd64 "x%" SCNd64 ":%15[a-z0-9]%n", &d[0], &d[1], &d[2], type, &end) != 4 ||
+        spec[end])
+        return error_set(err, ERR_USAGE, "gemm", "'%s' is not MxKxN:TYPE, as in gemm:1x4096x4096:bf16", spec);
+    enum dtype t = strcmp(type, "int8") == 0 ? DT_S8 : dtype_from_name(type);
+    if (t != DT_F32 && t != DT_BF16 && t != DT_F16 && t != DT_S8 && t != DT_F64)
+        return error_set(err, ERR_USAGE, "gemm", "no product of '%s' (f32, bf16, f16, int8, f64)", type);
+    for (int i = 0; i < 3; i++) {
+        if (d[i] < 1 || d[i] > 1 << 20)
+            return error_set(err, ERR_USAGE, "gemm", "%c must be from 1 to %d, not %" PRId64, "MKN"[i], 1 << 20, d[i]);
+    }
+    struct builder b;
+    builder_init(&b, m);
+    builder_scope(&b, "product", "product");
+    int x = build_parameter(&b, ROLE_INPUT, "x", SHAPE(t, d[0], d[1]), NULL);
+    int w = build_parameter(&b, ROLE_INPUT, "w", SHAPE(t, d[1], d[2]), NULL);
+    enum dtype result = t == DT_S8 ? DT_S32 : t == DT_F64 ? DT_F64 : DT_F32;
+    build_result(&b, "y", build_dot(&b, x, w, 0, NULL, NULL, 1, (int[]){1}, (int[]){0}, result));
+    return builder_finish(&b, err);
+}
+
+int model_module(const char *workload, const struct model_shape *shape, struct module *m, bool *fixed,
+                 struct error *err)
+{
+    struct bert bert;
+    struct bert_build how = {
+        .batch = shape->batch ? shape->batch : 32, .seq = shape->seq ? shape->seq : 128, .first_layer = -1};
+    const char *name = strncmp(workload, "builtin:", 8) == 0 ? workload + 8 : workload;
+    *fixed = false;
+    if (model_is_builtin(workload)) {
+        if (strncmp(name, "gemm:", 5) == 0) {
+            *fixed = true;
+            return gemm(name + 5, m, err);
+        }
+        if (strcmp(name, "minilm") != 0)
+            return error_set(err, ERR_USAGE, workload, "there is no such workload; there is " NAMES);
+        bert_minilm(&bert);
+        return bert_module(&bert, &how, m, err);
+    }
+    if (!dir_exists(workload))
+        return error_set(err, ERR_INPUT, workload, "is neither a model directory nor one of " NAMES);
+    int rc = bert_open(&bert, workload, err);
+    return rc ? rc : bert_module(&bert, &how, m, err);
+}
