@@ -6,6 +6,7 @@
 #include "cli/command.h"
 
 #define COMMANDS(X)                                                                                                    \
+    X(bench)                                                                                                           \
     X(chips)                                                                                                           \
     X(completion)                                                                                                      \
     X(devices)                                                                                                         \

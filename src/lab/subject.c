@@ -104,39 +104,60 @@ static int upload_weights(struct subject *s, const struct checkpoint *c, struct 
     return 0;
 }
 
-int subject_open(struct subject *s, const struct workload *w, const struct subject_options *o, struct error *err)
+// What is the same with and without weights: arrays, worker, program. The module is in s->module.
+static int start(struct subject *s, const struct worker_options *worker, struct error *err)
 {
-    memset(s, 0, sizeof *s);
-    arena_init(&s->arena);
-    str_init(&s->text);
-    s->label = o->label;
-    s->policy = o->policy;
-    module_init(&s->module, &s->arena, o->label);
-    int rc = o->policy ? module_apply_policy(o->module, o->policy, false, &s->module, err)
-                       : module_retype_f64(o->module, &s->module, err);
-    if (!rc)
-        rc = bind_check(&s->module, &w->checkpoint, err);
-    if (rc)
-        return rc;
     s->n_args = (size_t)s->module.n_parameters;
     s->args = arena_new(&s->arena, int, s->n_args, err);
     s->tensors = arena_new(&s->arena, struct subject_tensor, s->n_args, err);
     if (!s->args || !s->tensors)
         return ERR_MEMORY;
-    struct worker_options options = o->worker;
-    options.label = o->label;
-    rc = worker_start(&s->worker, &options, err);
-    if (!rc && o->policy)
-        rc = policy_check(o->policy, worker_info(s->worker)->platform_name, err);
+    struct worker_options options = *worker;
+    options.label = s->label;
+    int rc = worker_start(&s->worker, &options, err);
+    if (!rc && s->policy)
+        rc = policy_check(s->policy, worker_info(s->worker)->platform_name, err);
     if (!rc)
-        rc = compile(s, &s->module, &s->program, &s->text, o->policy != NULL, err);
+        rc = compile(s, &s->module, &s->program, &s->text, s->policy != NULL, err);
     if (rc)
         return rc;
     s->compiled = true;
     s->results = arena_new(&s->arena, int, s->program.n_outputs, err);
-    if (!s->results)
-        return ERR_MEMORY;
-    return upload_weights(s, &w->checkpoint, err);
+    return s->results ? 0 : ERR_MEMORY;
+}
+
+static void init(struct subject *s, const char *label, const struct policy *policy)
+{
+    memset(s, 0, sizeof *s);
+    arena_init(&s->arena);
+    str_init(&s->text);
+    s->label = label;
+    s->policy = policy;
+    module_init(&s->module, &s->arena, label);
+}
+
+int subject_open(struct subject *s, const struct workload *w, const struct subject_options *o, struct error *err)
+{
+    init(s, o->label, o->policy);
+    int rc = o->policy ? module_apply_policy(o->module, o->policy, false, &s->module, err)
+                       : module_retype_f64(o->module, &s->module, err);
+    if (!rc)
+        rc = bind_check(&s->module, &w->checkpoint, err);
+    if (!rc)
+        rc = start(s, &o->worker, err);
+    return rc ? rc : upload_weights(s, &w->checkpoint, err);
+}
+
+int subject_open_module(struct subject *s, const struct module *module, const struct policy *policy, const char *label,
+                        const struct worker_options *worker, struct error *err)
+{
+    init(s, label, policy);
+    int rc = 0;
+    if (policy)
+        rc = module_apply_policy(module, policy, false, &s->module, err);
+    else
+        s->module = *module;
+    return rc ? rc : start(s, worker, err);
 }
 
 void subject_close(struct subject *s)

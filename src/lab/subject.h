@@ -53,6 +53,10 @@ struct subject_options {
 // asked for its worker's failure; call subject_close in every case.
 int subject_open(struct subject *s, const struct workload *w, const struct subject_options *o, struct error *err);
 void subject_close(struct subject *s);
+// The same for a module without a checkpoint: policy NULL runs it as it is, and every argument is left for the caller
+// to upload into s->args.
+int subject_open_module(struct subject *s, const struct module *module, const struct policy *policy, const char *label,
+                        const struct worker_options *worker, struct error *err);
 
 // Uploads one batch of the workload as the inputs (frees the ones before).
 int subject_set_batch(struct subject *s, const struct workload *w, size_t batch, struct error *err);

@@ -8,11 +8,12 @@
 #include "base/file.h"
 #include "models/bert.h"
 
-#define NAMES "builtin:minilm, builtin:gemm:MxKxN:TYPE"
+#define NAMES "builtin:minilm, builtin:gemm:MxKxN:TYPE, builtin:copy:N"
 
 bool model_is_builtin(const char *workload)
 {
-    return strncmp(workload, "builtin:", 8) == 0 || strncmp(workload, "gemm:", 5) == 0;
+    return strncmp(workload, "builtin:", 8) == 0 || strncmp(workload, "gemm:", 5) == 0 ||
+           strncmp(workload, "copy:", 5) == 0;
 }
 
 // x [M, K] by w [K, N].
@@ -41,6 +42,20 @@ static int gemm(const char *spec, struct module *m, struct error *err)
     return builder_finish(&b, err);
 }
 
+// N f32 values read, negated and written: what memory bandwidth is measured with.
+static int copy(const char *spec, struct module *m, struct error *err)
+{
+    struct builder b;
+    uint64_t n;
+    if (!parse_u64(spec, &n) || n < 1 || n > (uint64_t)1 << 32)
+        return error_set(err, ERR_USAGE, "copy", "'%s' is not a number of values from 1 to 2^32", spec);
+    builder_init(&b, m);
+    builder_scope(&b, "copy", "copy");
+    int x = build_parameter(&b, ROLE_INPUT, "x", SHAPE(DT_F32, (int64_t)n), NULL);
+    build_result(&b, "y", build_unary(&b, OP_NEGATE, x));
+    return builder_finish(&b, err);
+}
+
 int model_module(const char *workload, const struct model_shape *shape, struct module *m, bool *fixed,
                  struct error *err)
 {
@@ -53,6 +68,10 @@ int model_module(const char *workload, const struct model_shape *shape, struct m
         if (strncmp(name, "gemm:", 5) == 0) {
             *fixed = true;
             return gemm(name + 5, m, err);
+        }
+        if (strncmp(name, "copy:", 5) == 0) {
+            *fixed = true;
+            return copy(name + 5, m, err);
         }
         if (strcmp(name, "minilm") != 0)
             return error_set(err, ERR_USAGE, workload, "there is no such workload; there is " NAMES);

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <string.h>
+
+#include "base/host.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/wrap.h"
+#include "ir/policy.h"
+#include "lab/bench.h"
+#include "models/builtin.h"
+#include "record/record.h"
+#include "report/format.h"
+#include "report/table.h"
+
+struct call {
+    struct bench_options options;
+    struct bench_subject subjects[2];
+    struct measure_comparison paired;
+    struct host_facts host;
+    size_t n, opened;
+    struct record record;
+    struct str result, document;
+};
+
+static const char *device_of(const struct bench_subject *b)
+{
+    const struct worker_info *i = worker_info(b->subject.worker);
+    return i->devices[i->device].kind;
+}
+
+// ---- document
+
+static void write_subject(const struct bench_subject *b, struct jw *w)
+{
+    const char *device = device_of(b);
+    double flop = cost_product_flop(&b->cost), seconds = b->time.p50 / 1e3;
+    jw_object(w);
+    jw_kv_string(w, "workload", b->workload);
+    jw_kv_string(w, "policy", b->policy);
+    jw_kv_string(w, "device", device);
+    quantity_json_kv(w, "flop", quantity_make(flop, "FLOP", ORIGIN_DERIVED, "2 per multiply-add of products"));
+    quantity_json_kv(w, "bytes", quantity_make(b->cost.bytes, "B", ORIGIN_DERIVED, "fused bytes of one run"));
+    const struct {
+        const char *key, *unit, *source;
+        double value;
+    } rows[] = {
+        {"compile_ms", "ms", device, (double)b->subject.program.compile_ns / 1e6},
+        {"first_ms", "ms", device, (double)b->subject.first_ns / 1e6},
+        {"p50_ms", "ms", device, b->time.p50},
+        {"p90_ms", "ms", device, b->time.p90},
+        {"min_ms", "ms", device, b->time.min},
+        {"mad_ms", "ms", "median absolute deviation times 1.4826", b->time.mad},
+        {"ci_low_ms", "ms", "exact binomial interval of the median, 95 %", b->time.p50_low},
+        {"ci_high_ms", "ms", "exact binomial interval of the median, 95 %", b->time.p50_high},
+        {"flop_per_s", "FLOP/s", "product FLOP / p50", flop > 0 ? flop / seconds : NAN},
+        {"bytes_per_s", "B/s", "fused bytes / p50", b->cost.bytes / seconds},
+        {"items_per_s", "1/s", "items per run / p50", (double)b->items / seconds},
+        {"peak_rss_bytes", "B", "of the worker process", (double)b->memory.peak_rss_bytes},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        quantity_json_kv(w, rows[i].key, quantity_make(rows[i].value, rows[i].unit, ORIGIN_MEASURED, rows[i].source));
+    quantity_json_samples(w, "samples_ns", b->samples_ns, b->n_samples, "ns", device);
+    jw_kv_uint(w, "outliers", b->time.outliers);
+    jw_kv_uint(w, "warmup_runs", b->warmup.runs);
+    jw_object_end(w);
+}
+
+static int write_result(struct call *c, struct error *err)
+{
+    struct jw w;
+    jw_init(&w, &c->result, false);
+    jw_object(&w);
+    jw_key(&w, "subjects");
+    jw_array(&w);
+    for (size_t i = 0; i < c->n; i++)
+        write_subject(&c->subjects[i], &w);
+    jw_array_end(&w);
+    jw_key(&w, "paired");
+    if (c->n == 2)
+        measure_comparison_json(&w, &c->paired, device_of(&c->subjects[0]));
+    else
+        jw_null(&w);
+    jw_key(&w, "host");
+    host_json(&w, &c->host);
+    jw_object_end(&w);
+    return jw_finish(&w, err);
+}
+
+// ---- text
+
+static int print_text(struct cli *cli, const struct call *c, struct error *err)
+{
+    struct table t;
+    table_init(&t);
+    table_column(&t, "workload", NULL, TABLE_LEFT, 0);
+    const struct {
+        const char *title, *unit;
+        int rank;
+    } columns[] = {{"compile", "ms", 4}, {"first", "ms", 3}, {"p50", "ms", 0},  {"p90", "ms", 2},
+                   {"min", "ms", 2},     {"95 %", "ms", 3},  {"rate", NULL, 1}, {"items/s", NULL, 2}};
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
+        table_column(&t, columns[i].title, columns[i].unit, TABLE_RIGHT, columns[i].rank);
+    for (size_t i = 0; i < c->n; i++) {
+        const struct bench_subject *b = &c->subjects[i];
+        double flop = cost_product_flop(&b->cost), seconds = b->time.p50 / 1e3;
+        char low[FORMAT_MAX], high[FORMAT_MAX];
+        format_number(low, b->time.p50_low, 3);
+        format_number(high, b->time.p50_high, 3);
+        table_row(&t);
+        table_cellf(&t, "%s%s%s", b->workload, b->policy ? " " : "", b->policy ? b->policy : "");
+        table_number(&t, (double)b->subject.program.compile_ns / 1e6, NULL);
+        table_number(&t, (double)b->subject.first_ns / 1e6, NULL);
+        table_number(&t, b->time.p50, NULL);
+        table_number(&t, b->time.p90, NULL);
+        table_number(&t, b->time.min, NULL);
+        table_cellf(&t, "%s-%s", low, high);
+        table_quantity(&t, quantity_make(flop > 0 ? flop / seconds : b->cost.bytes / seconds,
+                                         flop > 0 ? "FLOP/s" : "B/s", ORIGIN_MEASURED, "work / p50"));
+        table_number(&t, (double)b->items / seconds, NULL);
+    }
+    int rc = table_print(&t, &cli->out, TABLE_TEXT, (size_t)cli->width, cli->color, err);
+    table_release(&t);
+    str_addf(&cli->out, "[M] on %s, %zu samples each after %zu warm-up runs\n", device_of(&c->subjects[0]),
+             c->subjects[0].n_samples, c->subjects[0].warmup.runs);
+    if (c->n == 2)
+        str_addf(&cli->out, "second over first: %.3f (95 %% %.3f to %.3f, %zu pairs): %s\n", c->paired.ratio,
+                 c->paired.low, c->paired.high, c->paired.pairs, measure_verdict_name(c->paired.verdict));
+    for (size_t i = 0; i < c->host.n_warnings; i++)
+        wrap_text(&cli->out, c->host.warnings[i], 0, 2, cli->width);
+    return rc;
+}
+
+// ---- calibration
+
+static int calibrate(struct cli *cli, struct call *c, struct error *err)
+{
+    struct chip_local local;
+    struct str path, text;
+    struct jw w;
+    str_init(&path);
+    str_init(&text);
+    c->options.samples = cli_int(cli, "samples", 30);
+    int rc = bench_calibrate(&local, &c->options, &cli->progress, err);
+    if (!rc)
+        rc = chips_local_path(&path, local.cpu_model, local.plugin_sha256, err);
+    if (!rc)
+        rc = chips_local_save(str_text(&path), &local, err);
+    jw_init(&w, &text, false);
+    jw_object(&w);
+    jw_kv_string(&w, "path", str_text(&path));
+    jw_kv_string(&w, "cpu", local.cpu_model);
+    jw_kv_int(&w, "threads", local.threads);
+    jw_key(&w, "rates");
+    jw_object(&w);
+    for (int t = 0; t < CHIP_TYPES; t++) {
+        const char *name = chip_type_name((enum chip_type)t);
+        if (isnan(local.rate[t].value))
+            continue;
+        quantity_json_kv(&w, name, quantity_make(local.rate[t].value, "FLOP/s", ORIGIN_MEASURED, "product of 2048^3"));
+        if (!cli->json && !rc) {
+            char rate[FORMAT_MAX];
+            format_si(rate, local.rate[t].value, t == CHIP_INT8 ? "OP/s" : "FLOP/s");
+            str_addf(&cli->out, "%-5s %s [M]\n", name, rate);
+        }
+    }
+    jw_object_end(&w);
+    quantity_json_kv(&w, "copy", quantity_make(local.copy.value, "B/s", ORIGIN_MEASURED, "128 MiB read and written"));
+    jw_object_end(&w);
+    if (!rc)
+        rc = jw_finish(&w, err);
+    if (!rc && cli->json)
+        rc = cli_envelope(cli, str_text(&text), NULL, err);
+    if (!rc && !cli->json) {
+        char copy[FORMAT_MAX];
+        format_si(copy, local.copy.value, "B/s");
+        str_addf(&cli->out, "copy  %s [M]\nkept in ", copy);
+        str_add_terminal(&cli->out, str_text(&path), path.length);
+        str_add_char(&cli->out, '\n');
+    }
+    str_release(&path);
+    str_release(&text);
+    return rc;
+}
+
+// ---- the command
+
+static int measure(struct cli *cli, struct call *c, struct error *err)
+{
+    const char *workloads[2] = {cli->operands[0], cli_string(cli, "against")};
+    const char *const *policies;
+    size_t n_policies = cli_strings(cli, "policy", &policies);
+    c->n = workloads[1] || n_policies == 2 ? 2 : 1;
+    if (n_policies > 2)
+        return error_set(err, ERR_USAGE, "--policy", "give one, or two to compare");
+    for (size_t i = 0; i < c->n; i++) {
+        const char *workload = i && workloads[1] ? workloads[1] : workloads[0];
+        const char *policy = policies[n_policies == 2 ? i : 0];
+        progress_report(&cli->progress, "start", i, c->n);
+        int rc = bench_open(&c->subjects[i], workload, policy, &c->options, err);
+        if (rc)
+            return rc;
+        c->opened++;
+    }
+    struct bench_subject *list[2] = {&c->subjects[0], &c->subjects[1]};
+    int rc = bench_measure(list, c->n, &c->options, &cli->progress, err);
+    if (!rc && c->n == 2)
+        rc = measure_compare(&c->paired, c->subjects[0].samples_ns, c->subjects[1].samples_ns, c->subjects[0].n_samples,
+                             0.01, 0.95, err);
+    return rc;
+}
+
+static int write_config(struct cli *cli, struct call *c, struct error *err)
+{
+    struct jw w;
+    struct str config;
+    str_init(&config);
+    jw_init(&w, &config, false);
+    jw_object(&w);
+    record_provenance(&w, &c->record);
+    jw_kv_string(&w, "workload", cli->operands[0]);
+    jw_kv_string(&w, "against", cli_string(cli, "against"));
+    jw_kv_int(&w, "samples", c->options.samples);
+    jw_kv_int(&w, "warmup", c->options.warmup);
+    jw_kv_uint(&w, "seed", c->options.seed);
+    jw_kv_int(&w, "threads", c->options.worker.threads);
+    jw_object_end(&w);
+    int rc = jw_finish(&w, err);
+    if (!rc)
+        rc = record_config(&c->record, config.text, config.length, err);
+    str_release(&config);
+    return rc;
+}
+
+static int run_recorded(struct cli *cli, struct call *c, struct error *err)
+{
+    int rc = write_config(cli, c, err);
+    if (!rc)
+        rc = measure(cli, c, err);
+    if (!rc)
+        rc = write_result(c, err);
+    if (!rc)
+        rc = cli_envelope_text(&c->document, "bench", record_path(&c->record), str_text(&c->result), NULL, err);
+    if (!rc && !cli->json)
+        rc = print_text(cli, c, err);
+    if (!rc)
+        rc = record_commit(&c->record, c->document.text, c->document.length, err);
+    if (rc)
+        return rc;
+    cli->record = arena_strdup(&cli->arena, record_path(&c->record), err);
+    if (!cli->record)
+        return ERR_MEMORY;
+    rc = cli->json ? cli_envelope(cli, str_text(&c->result), NULL, err) : 0;
+    return rc ? rc : c->n == 2 && c->paired.verdict == VERDICT_AMBIGUOUS ? 6 : 0;
+}
+
+static int run(struct cli *cli, struct error *err)
+{
+    struct call *c = arena_new(&cli->arena, struct call, 1, err);
+    if (!c)
+        return ERR_MEMORY;
+    struct bench_options *o = &c->options;
+    o->worker.device = cli_string(cli, "device");
+    o->worker.plugin_path = cli_string(cli, "plugin");
+    o->worker.threads = (int)cli_int(cli, "threads", 0);
+    o->worker.load_timeout_s = o->worker.compile_timeout_s = o->worker.run_timeout_s = cli_double(cli, "timeout", 0);
+    o->text_path = cli_string(cli, "text");
+    o->batch = cli_int(cli, "batch", 0);
+    o->seq = cli_int(cli, "seq", 0);
+    o->samples = cli_int(cli, "samples", 30);
+    o->warmup = cli_int(cli, "warmup", -1);
+    o->seed = (uint64_t)cli_int(cli, "seed", 0) + 1;
+    if (cli_flag(cli, "calibrate"))
+        return cli->n_operands ? error_set(err, ERR_USAGE, "--calibrate", "takes no WORKLOAD") : calibrate(cli, c, err);
+    if (cli->n_operands == 0)
+        return error_set(err, ERR_USAGE, "bench", "needs WORKLOAD or --calibrate; `assay help bench` says more");
+    host_read(&c->host, "/");
+    str_init(&c->result);
+    str_init(&c->document);
+    int rc = record_open(&c->record, cli_string(cli, "run-dir"), "bench", cli->argc, cli->argv, err);
+    if (rc)
+        return rc;
+    rc = run_recorded(cli, c, err);
+    if (rc < 0) {
+        struct error ignored = {0}; // the first error is the one to tell
+        record_fail(&c->record, err, NULL, &ignored);
+        cli_note(cli, "what was written so far is in %s", c->record.building);
+    }
+    for (size_t i = 0; i < c->opened; i++)
+        bench_close(&c->subjects[i]);
+    str_release(&c->result);
+    str_release(&c->document);
+    return rc;
+}
+
+static const char *const description[] = {
+    "Time of one workload on the device: compilation, the first run, and warmed runs, of which every sample is kept. "
+    "With "
+    "--against, or with --policy given twice, two are measured in turns and compared pair by pair; exit code 6 says "
+    "that "
+    "the measurement cannot tell them apart.",
+    "WORKLOAD is builtin:gemm:MxKxN:TYPE, builtin:copy:N, builtin:minilm (random data), or a model directory, which "
+    "with "
+    "--text runs on its own weights and the first texts of the file.",
+    "--calibrate measures products and a copy on this machine and keeps them in the user's cache: the chip `local`.",
+    NULL,
+};
+
+static const struct option options[] = {
+    OPTION_DEVICE,
+    OPTION_PLUGIN,
+    {.name = "calibrate", .kind = OPTION_FLAG, .help = "measure this machine for the chip `local`"},
+    {.name = "against", .kind = OPTION_STRING, .argument = "WORKLOAD", .help = "a second workload, measured in turns"},
+    {.name = "policy",
+     .kind = OPTION_STRINGS,
+     .argument = "POLICY",
+     .preset = "f32",
+     .help = "for models: a preset or a spelled-out policy; twice to compare two"},
+    {.name = "text",
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .complete = COMPLETE_FILE,
+     .help = "texts for a model directory, one per line"},
+    {.name = "batch",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .preset = "32",
+     .min = 1,
+     .max = 65536,
+     .help = "texts in one run"},
+    {.name = "seq",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .preset = "128",
+     .min = 2,
+     .max = 65536,
+     .help = "tokens per text"},
+    OPTION_SAMPLES("30"),
+    OPTION_WARMUP,
+    OPTION_SEED,
+    OPTION_THREADS,
+    OPTION_TIMEOUT,
+    OPTION_RUN_DIR,
+    {.name = NULL},
+};
+
+static const struct example examples[] = {
+    {"assay bench --calibrate", "what this machine reaches"},
+    {"assay bench gemm:2048x2048x2048:bf16 --against gemm:2048x2048x2048:f32", "two products in turns"},
+    {"assay bench minilm --text texts.txt --policy f32 --policy w8a8", "two policies of one model in turns"},
+    {NULL, NULL},
+};
+
+const struct command command_bench = {
+    .name = "bench",
+    .operands = "[WORKLOAD]",
+    .min_operands = 0,
+    .max_operands = 1,
+    .operand_complete = COMPLETE_DIR,
+    .summary = "measured time: cold, first, warmed; every sample kept; paired A/B",
+    .description = description,
+    .options = options,
+    .examples = examples,
+    .run = run,
+};
