@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "record/record.h"
 
 enum { DEFAULT_WIDTH = 80, LEAST_WIDTH = 20, MOST_WIDTH = 1000 };
 
@@ -137,15 +138,6 @@ const char *cli_plain(const struct cli *cli)
 // --- documents
 // ----------------------------------------------------------------------------------------------------------
 
-static void error_object(struct jw *w, const struct error *e)
-{
-    jw_object(w);
-    jw_kv_string(w, "code", error_code_name(e->code));
-    jw_kv_string(w, "message", e->message);
-    jw_kv_string(w, "where", e->where);
-    jw_object_end(w);
-}
-
 int cli_envelope_text(struct str *out, const char *command, const char *record, const char *result,
                       const struct error *error, struct error *err)
 {
@@ -160,14 +152,14 @@ int cli_envelope_text(struct str *out, const char *command, const char *record, 
     jw_kv_string(&w, "assay", ASSAY_VERSION);
     if (!result) { // an error document has nothing else
         jw_key(&w, "error");
-        error_object(&w, error);
+        record_error_json(&w, error);
     } else {
         jw_kv_string(&w, "record", record);
         jw_key(&w, "result");
         jw_raw(&w, result);
         if (error && error->code) {
             jw_key(&w, "error");
-            error_object(&w, error);
+            record_error_json(&w, error);
         }
     }
     jw_object_end(&w);

@@ -442,7 +442,7 @@ TEST(record_on_a_full_disk_is_not_complete)
 {
     char disk[1024], dir[1100];
     mkdir(in_dir(disk, "disk"), 0777);
-    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("none", disk, "tmpfs", 0, "size=128k") != 0)
         return; // needs to be root; the test by file size covers the same code
     snprintf(dir, sizeof dir, "%s/run", disk);
