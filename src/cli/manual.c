@@ -181,9 +181,8 @@ static void name_section(struct page *p, const char *name, const char *summary)
     section(p, "NAME");
     if (p->roff) {
         add_roff(p->out, name);
-        str_add(p->out, " \\- ");
-        add_roff(p->out, summary);
-        str_add_char(p->out, '\n');
+        str_add(p->out, " \\-\n");
+        add_roff_text(p->out, summary);
         return;
     }
     pad(p->out, INDENT);
@@ -253,6 +252,7 @@ static const struct {
 } variables[] = {
     {"ASSAY_PLUGIN_PATH",
      "folders, parted by colons, in which PJRT plugins are looked for, and the plugins themselves"},
+    {"ASSAY_WORKER", "the program assay-worker, where it is not beside assay nor installed with it"},
     {"COLUMNS", "width of the output; the terminal's own, or 80, when not set"},
     {"NO_COLOR", "when set and not empty, no terminal attributes"},
     {"XDG_CACHE_HOME", "folder under which the calibration of this machine is kept; ~/.cache when not set"},
