@@ -9,6 +9,7 @@
 #include "base/interrupt.h"
 #include "base/sysfile.h"
 #include "base/threads.h"
+#include "schema.h"
 #include "test.h"
 
 static void replay(struct host_facts *h, const char *name)
@@ -25,6 +26,20 @@ static bool warned(const struct host_facts *h, const char *text)
             return true;
     }
     return false;
+}
+
+static json_t *as_json(const struct host_facts *h)
+{
+    struct str s;
+    struct jw w;
+    struct error e = {0};
+    str_init(&s);
+    jw_init(&w, &s, false);
+    host_json(&w, h);
+    json_t *root = jw_finish(&w, &e) ? NULL : json_parse(s.text, s.length, "host", &e);
+    CHECK(root && schema_check_value("assay.record.config.1.json#host", root));
+    str_release(&s);
+    return root;
 }
 
 TEST(base_host_replays_a_server_with_limits)
@@ -80,19 +95,7 @@ TEST(base_host_replays_a_server_with_limits)
     later.steal_ticks += 250;
     CHECK_NEAR(host_steal_share(&h, &later), 0.25, 0);
     CHECK(isnan(host_steal_share(&h, &h)));
-}
-
-static json_t *as_json(const struct host_facts *h)
-{
-    struct str s;
-    struct jw w;
-    struct error e = {0};
-    str_init(&s);
-    jw_init(&w, &s, false);
-    host_json(&w, h);
-    json_t *root = jw_finish(&w, &e) ? NULL : json_parse(s.text, s.length, "host", &e);
-    str_release(&s);
-    return root;
+    json_decref(as_json(&h));
 }
 
 TEST(base_host_absent_is_null)
