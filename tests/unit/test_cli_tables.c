@@ -8,10 +8,16 @@
 #include "cli/parse.h"
 #include "test.h"
 
+// Lower case (unless it begins with a name or an abbreviation), no full stop, one line.
 static bool prose(const char *s)
 {
-    return s && *s && !(s[0] >= 'A' && s[0] <= 'Z' && s[1] >= 'a' && s[1] <= 'z') && s[strlen(s) - 1] != '.' &&
-           !strchr(s, '\n') && utf8_valid(s, strlen(s), NULL);
+    if (!s || !*s)
+        return false;
+    size_t word = strcspn(s, " "), lower = 0;
+    while (lower + 1 < word && s[lower + 1] >= 'a' && s[lower + 1] <= 'z')
+        lower++;
+    bool capitalised = s[0] >= 'A' && s[0] <= 'Z' && word > 1 && lower == word - 1;
+    return !capitalised && s[strlen(s) - 1] != '.' && !strchr(s, '\n') && utf8_valid(s, strlen(s), NULL);
 }
 
 static size_t count(const char *text, const char *part)
