@@ -103,31 +103,33 @@ int file_guard_error(struct file_guard *g, struct error *err)
                      g->map->size);
 }
 
-int file_read(struct str *out, const char *path, size_t max_bytes, struct error *err)
+int fd_read_all(struct str *out, int fd, size_t max_bytes, const char *where, struct error *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return error_set(err, ERR_INPUT, path, "cannot be opened: %s", strerror(errno));
     char chunk[65536];
     size_t total = 0;
-    int rc = 0;
     for (;;) {
         ssize_t k = read(fd, chunk, sizeof chunk);
         if (k < 0 && errno == EINTR)
             continue;
         if (k < 0)
-            rc = error_set(err, ERR_INPUT, path, "cannot be read: %s", strerror(errno));
-        if (k <= 0)
-            break;
+            return error_set(err, ERR_INPUT, where, "cannot be read: %s", strerror(errno));
+        if (k == 0)
+            return str_check(out, err);
         total += (size_t)k;
-        if (total > max_bytes) {
-            rc = error_set(err, ERR_INPUT, path, "is larger than %zu bytes", max_bytes);
-            break;
-        }
+        if (total > max_bytes)
+            return error_set(err, ERR_INPUT, where, "is larger than %zu bytes", max_bytes);
         str_add_n(out, chunk, (size_t)k);
     }
+}
+
+int file_read(struct str *out, const char *path, size_t max_bytes, struct error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_set(err, ERR_INPUT, path, "cannot be opened: %s", strerror(errno));
+    int rc = fd_read_all(out, fd, max_bytes, path, err);
     close(fd);
-    return rc ? rc : str_check(out, err);
+    return rc;
 }
 
 int fd_write_all(int fd, const void *bytes, size_t n, const char *where, struct error *err)

@@ -45,6 +45,8 @@ int file_guard_error(struct file_guard *g, struct error *err);
 
 // Reads a whole file of at most max_bytes into `out` (appended).
 int file_read(struct str *out, const char *path, size_t max_bytes, struct error *err);
+// The same of what is open already, a pipe for example; `where` is for the message.
+int fd_read_all(struct str *out, int fd, size_t max_bytes, const char *where, struct error *err);
 // Writes all n bytes to `path`: a temporary file beside it, synced, then renamed over it. ERR_IO when the disk is full.
 int file_write(const char *path, const void *bytes, size_t n, struct error *err);
 // Writes everything, through short writes and EINTR. `where` is for the message.

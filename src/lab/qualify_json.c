@@ -78,11 +78,13 @@ static int write_workload(const struct qualify *q, struct jw *w, struct error *e
     jw_kv_uint(w, "tokens", l->n_tokens);
     jw_kv_uint(w, "truncated_texts", l->n_truncated);
     jw_key(w, "text_file");
-    int rc = record_file_entry(w, l->text_file.path, err);
+    jw_object(w);
+    jw_kv_string(w, "path", l->text_path);
+    jw_kv_uint(w, "bytes", l->text_bytes);
+    jw_kv_string(w, "sha256", l->text_sha256);
+    jw_object_end(w);
     jw_key(w, "files");
-    if (!rc)
-        rc = write_files(q, w, err);
-    return rc;
+    return write_files(q, w, err);
 }
 
 static void write_load(const struct qualify *q, struct jw *w)

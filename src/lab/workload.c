@@ -3,6 +3,9 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "base/sha256.h"
 
 static int join(const struct workload *w, const char *file, char *out, size_t n, struct error *err)
 {
@@ -41,35 +44,27 @@ static bool is_blank(const char *s, size_t n)
     return true;
 }
 
-// Lines of the mapped file; copied, since a map may be cut short under us.
-static int split_lines(struct workload *w, const char *path, struct error *err)
+static int room_for_texts(struct workload *w, size_t n, struct error *err)
 {
-    int rc = file_map_open(&w->text_file, path, err);
-    if (rc)
-        return rc;
-    size_t size = w->text_file.size, lines = 1;
-    if (size > (size_t)256 << 20)
-        return error_set(err, ERR_INPUT, path, "is larger than 256 MiB; give a sample of the texts");
-    char *copy = arena_alloc(&w->arena, size + 1, 1, err);
+    w->texts = arena_new(&w->arena, const char *, n, err);
+    w->text_lengths = arena_new(&w->arena, size_t, n, err);
+    w->facts = arena_new(&w->arena, struct text_facts, n, err);
+    return w->texts && w->text_lengths && w->facts ? 0 : ERR_MEMORY;
+}
+
+static int split_lines(struct workload *w, const char *text, size_t size, bool keep_blank, struct error *err)
+{
+    size_t lines = 1;
+    char *copy = arena_strndup(&w->arena, text, size, err);
     if (!copy)
         return ERR_MEMORY;
-    struct file_guard guard;
-    if (FILE_GUARD(&guard, &w->text_file))
-        return file_guard_error(&guard, err);
-    if (size)
-        memcpy(copy, w->text_file.data, size);
-    file_guard_end(&guard);
     for (size_t i = 0; i < size; i++)
         lines += copy[i] == '\n';
-    w->texts = arena_new(&w->arena, const char *, lines, err);
-    w->text_lengths = arena_new(&w->arena, size_t, lines, err);
-    w->facts = arena_new(&w->arena, struct text_facts, lines, err);
-    if (!w->texts || !w->text_lengths || !w->facts)
-        return ERR_MEMORY;
-    for (char *p = copy, *end = copy + size; p < end;) {
+    int rc = room_for_texts(w, lines, err);
+    for (char *p = copy, *end = copy + size; p < end && !rc;) {
         char *stop = memchr(p, '\n', (size_t)(end - p));
         size_t n = stop ? (size_t)(stop - p) : (size_t)(end - p);
-        if (is_blank(p, n))
+        if (is_blank(p, n) && !keep_blank)
             w->n_blank++;
         else {
             w->texts[w->n_texts] = p;
@@ -77,9 +72,40 @@ static int split_lines(struct workload *w, const char *path, struct error *err)
         }
         p += n + 1;
     }
-    if (w->n_texts == 0)
-        return error_set(err, ERR_INPUT, path, "holds no text; put one text on each line");
-    return 0;
+    return rc;
+}
+
+// Read, not mapped: it may be a pipe, and what was read is what is hashed.
+static int read_texts(struct workload *w, const char *path, bool keep_blank, struct error *err)
+{
+    const size_t limit = (size_t)256 << 20;
+    bool standard = strcmp(path, "-") == 0;
+    struct str text;
+    str_init(&text);
+    w->text_path = path;
+    int rc =
+        standard ? fd_read_all(&text, STDIN_FILENO, limit, "standard input", err) : file_read(&text, path, limit, err);
+    w->text_bytes = text.length;
+    if (!rc)
+        rc = sha256_bytes(str_text(&text), text.length, w->text_sha256, err);
+    if (!rc)
+        rc = split_lines(w, str_text(&text), text.length, keep_blank, err);
+    str_release(&text);
+    if (!rc && w->n_texts == 0)
+        rc = error_set(err, ERR_INPUT, standard ? "standard input" : path, "holds no text; put one text on each line");
+    return rc;
+}
+
+static int copy_texts(struct workload *w, const char *const *texts, size_t n, struct error *err)
+{
+    int rc = room_for_texts(w, n, err);
+    for (size_t i = 0; i < n && !rc; i++) {
+        w->text_lengths[i] = strlen(texts[i]);
+        w->texts[i] = arena_strndup(&w->arena, texts[i], w->text_lengths[i], err);
+        rc = w->texts[i] ? 0 : ERR_MEMORY;
+        w->n_texts++;
+    }
+    return rc;
 }
 
 // Tokens of every text without any cut, and from them the sequence length when none was asked for.
@@ -161,9 +187,11 @@ static int open_parts(struct workload *w, const struct workload_options *o, stru
     rc = bert_bind(&w->bert, &w->checkpoint, err);
     if (!rc)
         rc = open_tokenizer(w, err);
-    if (rc || !o->text_path)
+    if (rc || (!o->text_path && !o->n_texts))
         return rc;
-    rc = split_lines(w, o->text_path, err);
+    rc = o->text_path ? read_texts(w, o->text_path, o->keep_blank, err) : copy_texts(w, o->texts, o->n_texts, err);
+    if (!o->batch && (size_t)w->batch > w->n_texts)
+        w->batch = (int64_t)w->n_texts;
     if (!rc)
         rc = measure_texts(w, err);
     return rc ? rc : encode_all(w, err);
@@ -172,12 +200,13 @@ static int open_parts(struct workload *w, const struct workload_options *o, stru
 int workload_open(struct workload *w, const struct workload_options *o, struct error *err)
 {
     memset(w, 0, sizeof *w);
-    w->text_file.fd = -1;
     arena_init(&w->arena);
     w->batch = o->batch ? o->batch : 32;
     w->seq = o->seq;
     if (w->batch < 1 || w->batch > 65536)
         return error_set(err, ERR_USAGE, "--batch", "must be from 1 to 65536, not %lld", (long long)w->batch);
+    if (o->text_path && o->n_texts)
+        return error_set(err, ERR_USAGE, "--text", "gives a file, but texts are given as well; use one of the two");
     size_t n = strlen(o->directory);
     while (n > 1 && o->directory[n - 1] == '/')
         n--;
@@ -203,7 +232,6 @@ void workload_close(struct workload *w)
         wordpiece_release(&w->tokenizer);
     if (w->open_checkpoint)
         checkpoint_close(&w->checkpoint);
-    file_map_close(&w->text_file);
     arena_release(&w->arena);
     w->open_tokenizer = w->open_checkpoint = false;
 }

@@ -20,8 +20,10 @@ struct workload {
     struct checkpoint checkpoint;
     struct wordpiece tokenizer;
     int64_t batch, seq;
-    // Texts, one per line of the file; blank lines are left out and counted.
-    struct file_map text_file;
+    // Texts: the lines of the file, without the blank ones (which are counted) unless they are kept; or those given.
+    const char *text_path; // as given; NULL: no file
+    size_t text_bytes;     // of the file, as it was read
+    char text_sha256[65];
     const char **texts;
     size_t *text_lengths;
     struct text_facts *facts;
@@ -34,9 +36,12 @@ struct workload {
 
 struct workload_options {
     const char *directory;
-    const char *text_path; // NULL: no texts
-    int64_t batch;         // 0: 32
-    int64_t seq;           // 0: the longest text, up to the model's own limit
+    const char *text_path;    // one text on each line; "-" is standard input; NULL: no file
+    const char *const *texts; // or n_texts texts in memory, which are copied
+    size_t n_texts;
+    bool keep_blank; // blank lines of the file are texts, too
+    int64_t batch;   // 0: 32, fewer when there are fewer texts
+    int64_t seq;     // 0: the longest text, up to the model's own limit
 };
 
 // Opens model, tokenizer and texts and encodes everything. ERR_INPUT for files, ERR_USAGE for batch and seq that the
