@@ -20,11 +20,18 @@ bool model_is_builtin(const char *workload)
 static int gemm(const char *spec, struct module *m, struct error *err)
 {
     int64_t d[3];
-    char type[16];
-    int end = 0;
-    if (sscanf(spec, "%" SCNd64 "x%" SCNd64 "x%" SCNd64 ":%15[a-z0-9]%n", &d[0], &d[1], &d[2], type, &end) != 4 ||
-        spec[end])
-        return error_set(err, ERR_USAGE, "gemm", "'%s' is not MxKxN:TYPE, as in gemm:1x4096x4096:bf16", spec);
+    char copy[64], *part = copy;
+    if (snprintf(copy, sizeof copy, "%s", spec) >= (int)sizeof copy)
+        copy[0] = '\0';
+    for (int i = 0; i < 3; i++) { // the three numbers end in 'x', 'x' and ':'
+        char *stop = strchr(part, i < 2 ? 'x' : ':');
+        if (stop)
+            *stop = '\0';
+        if (!stop || !parse_i64(part, &d[i]))
+            return error_set(err, ERR_USAGE, "gemm", "'%s' is not MxKxN:TYPE, as in gemm:1x4096x4096:bf16", spec);
+        part = stop + 1;
+    }
+    const char *type = part;
     enum dtype t = strcmp(type, "int8") == 0 ? DT_S8 : dtype_from_name(type);
     if (t != DT_F32 && t != DT_BF16 && t != DT_F16 && t != DT_S8 && t != DT_F64)
         return error_set(err, ERR_USAGE, "gemm", "no product of '%s' (f32, bf16, f16, int8, f64)", type);
