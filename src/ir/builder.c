@@ -364,8 +364,8 @@ int build_dot(struct builder *b, int x, int y, int n_batch, const int *x_batch, 
 
 int build_linear(struct builder *b, int x, int w, enum dtype result)
 {
-    int last = builder_shape(b, x)->rank - 1, one = 1;
-    return build_dot(b, x, w, 0, NULL, NULL, 1, &last, &one, result);
+    const int last[1] = {builder_shape(b, x)->rank - 1}, one[1] = {1};
+    return build_dot(b, x, w, 0, NULL, NULL, 1, last, one, result);
 }
 
 static int neutral(struct builder *b, enum opcode reducer, enum dtype t)

@@ -56,7 +56,7 @@ static int upload_random(struct subject *s, uint64_t seed, struct error *err)
         const struct shape *shape = &s->module.instructions[p->instruction].shape;
         size_t bytes = (size_t)shape_bytes(shape);
         struct worker_tensor t = {.fd = -1, .name = p->name, .shape = {.dtype = shape->dtype, .rank = shape->rank}};
-        memcpy(t.shape.dims, shape->dims, sizeof t.shape.dims);
+        memcpy(t.shape.dims, shape->dims, sizeof shape->dims);
         void *data = malloc(bytes ? bytes : 1);
         rc = data ? fill(shape, p->name, seed + (uint64_t)i, data, err)
                   : error_set(err, ERR_MEMORY, p->name, "no memory for %zu bytes", bytes);

@@ -272,7 +272,7 @@ static int take_sample(struct qualify_policy *p, struct error *err)
 // Every policy runs once per round, in an order in which each follows each equally often.
 static int measure_rounds(struct qualify *q, struct error *err)
 {
-    uint32_t live[QUALIFY_MAX_POLICIES];
+    uint32_t live[QUALIFY_MAX_POLICIES] = {0};
     size_t n = 0, rounds = (size_t)q->options->samples;
     for (size_t i = 0; i < q->n_policies; i++) {
         if (q->policies[i].ok)

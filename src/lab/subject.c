@@ -13,7 +13,7 @@
 static struct worker_shape wire_shape(const struct shape *s)
 {
     struct worker_shape out = {.dtype = s->dtype, .rank = s->rank};
-    memcpy(out.dims, s->dims, sizeof out.dims);
+    memcpy(out.dims, s->dims, sizeof s->dims);
     return out;
 }
 
@@ -308,10 +308,10 @@ int subject_request(struct subject *s, const struct workload *w, struct request_
     int32_t *ids = malloc(n * sizeof *ids), *mask = malloc(n * sizeof *mask);
     void *result = malloc(bytes ? bytes : 1);
     int rc = ids && mask && result ? 0 : error_set(err, ERR_MEMORY, NULL, "no memory for a batch");
-    uint64_t start = clock_ns(), encoded = start, run_ns = 0;
+    uint64_t start = clock_ns(), run_ns = 0;
     if (!rc)
         rc = workload_encode(w, 0, ids, mask, err);
-    encoded = clock_ns();
+    uint64_t encoded = clock_ns();
     if (!rc)
         rc = set_inputs(s, ids, mask, err);
     if (!rc)

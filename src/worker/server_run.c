@@ -43,7 +43,7 @@ int server_upload(struct server *s, struct server_request *r, struct error *err)
     // copies, and so does the CPU for what it packs; then the file is given back at once.
     bool in_place = strcmp(client_info(s->client)->platform_name, "cpu") == 0 && m.bytes && dtype_bits(type.dtype) >= 8;
     bool aligned = m.offset % ZERO_COPY_ALIGN == 0;
-    const void *data;
+    const void *data = NULL;
     struct buffer *b = NULL;
     uint64_t start = clock_ns();
     int mapping =
