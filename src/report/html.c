@@ -55,7 +55,7 @@ static const char style[] =
     "margin-top:16px}\n"
     "figure{margin:0;min-width:0}\n"
     "figure.full{grid-column:1/-1;overflow-x:auto}figure.full svg{min-width:700px}\n"
-    "figure svg{display:block;width:100%;height:auto}\n"
+    "figure svg{display:block;width:100%;height:auto}figure.half{max-width:700px}\n"
     ".legend{font-size:12.5px;color:var(--soft);margin:0 0 2px}\n"
     ".key{display:inline-block;width:10px;height:10px;border-radius:50%;margin:0 4px 0 10px}\n"
     ".legend .key:first-child{margin-left:0}\n"
