@@ -231,16 +231,6 @@ static int explain(struct qualify *q, struct error *err)
     } else {
         str_add(&s, "no policy meets the requirement");
     }
-    for (size_t i = 0; i < q->n_policies; i++) {
-        const struct qualify_policy *p = &q->policies[i];
-        if (p->meets)
-            continue;
-        str_addf(&s, "; %s: ", p->policy.name);
-        if (!p->ok)
-            str_add(&s, "it failed to run");
-        for (int k = 0; k < p->n_unmet && p->ok; k++)
-            str_addf(&s, "%s%s", k ? " and " : "", p->unmet[k]);
-    }
     int rc = str_check(&s, err);
     if (!rc)
         q->reason = arena_strdup(&q->arena, str_text(&s), err);

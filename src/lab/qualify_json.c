@@ -503,9 +503,11 @@ int qualify_json(const struct qualify *q, struct jw *w, struct error *err)
     host_json(w, &q->host);
     jw_key(w, "chips");
     write_chips(q, w);
+    const struct qualify_policy *shown = &q->policies[q->chosen >= 0 ? q->chosen : 0];
+    jw_kv_string(w, "modules_policy", shown->policy.name);
     jw_key(w, "modules");
     if (!rc)
-        rc = write_modules(q, &q->policies[0], w, err);
+        rc = write_modules(q, shown, w, err);
     jw_key(w, "policies");
     jw_array(w);
     for (size_t i = 0; i < q->n_policies && !rc; i++)

@@ -241,7 +241,7 @@ static void module_row(struct table *t, const char *name, double flop, struct sc
 
 void qualify_table_modules(struct table *t, const json_t *result)
 {
-    const json_t *modules = doc_at(result, "modules"), *first = qualify_policy(result, 0);
+    const json_t *modules = doc_at(result, "modules"), *policy = qualify_modules_policy(result);
     const char *chips[QUALIFY_MAX_CHIPS];
     struct scale scales[QUALIFY_MAX_CHIPS];
     size_t n = qualify_chips(result, chips), count = json_array_size(modules);
@@ -280,7 +280,7 @@ void qualify_table_modules(struct table *t, const json_t *result)
         return;
     module_row(t, "all", module_sum(modules, "flop"), flop_scale, module_sum(modules, "bytes"), byte_scale);
     for (size_t c = 0; c < n; c++)
-        floor_cell(t, qualify_member(first, "predicted", chips[c]), scales[c]);
+        floor_cell(t, qualify_member(policy, "predicted", chips[c]), scales[c]);
 }
 
 void qualify_table_predictions(struct table *t, const json_t *result)

@@ -318,8 +318,9 @@ static const struct section {
     {"request", "The whole request", "Beside the program's own time, what a caller waits for.", qualify_table_request,
      NULL, NULL},
     {"modules", "Modules and floors",
-     "The least time a chip could need: the larger of FLOP over peak and bytes over bandwidth, for the first policy. "
-     "c: bound by compute, m: by memory.",
+     "The least time a chip could need: the larger of FLOP over peak and bytes over bandwidth, for the policy that was "
+     "chosen, else "
+     "the first. c: bound by compute, m: by memory.",
      qualify_table_modules, NULL, rooflines},
     {"predictions", "Predictions",
      "Sum of the modules' floors per policy. Predicted over measured says how much of the device's "

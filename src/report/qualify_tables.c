@@ -38,6 +38,16 @@ const char *qualify_policy_name(const json_t *policy)
     return doc_text(policy, "policy", "(no name)");
 }
 
+const json_t *qualify_modules_policy(const json_t *result)
+{
+    const char *name = doc_text(result, "modules_policy", "");
+    for (size_t i = 0; i < qualify_policies(result); i++) {
+        if (strcmp(qualify_policy_name(qualify_policy(result, i)), name) == 0)
+            return qualify_policy(result, i);
+    }
+    return qualify_policy(result, 0);
+}
+
 bool qualify_failed(const json_t *policy)
 {
     return strcmp(doc_text(policy, "status", "failed"), "ok") != 0;

@@ -14,6 +14,8 @@ const json_t *qualify_result(const json_t *doc, struct error *err);
 size_t qualify_policies(const json_t *result);
 const json_t *qualify_policy(const json_t *result, size_t i);
 const char *qualify_policy_name(const json_t *policy);
+// The policy that result.modules is about: the chosen one, else the first.
+const json_t *qualify_modules_policy(const json_t *result);
 bool qualify_failed(const json_t *policy);
 bool qualify_chosen(const json_t *result, const json_t *policy);
 // "signal 6 while compiling: ..." of a failed policy, into out.

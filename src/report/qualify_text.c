@@ -97,28 +97,6 @@ static void device_line(struct str *s, const json_t *result)
         str_addf(s, ", PJRT %s", api);
 }
 
-// "predicted over measured: f32 0.62, bf16 0.58": how far the floors are from what ran.
-static void gap_line(struct str *s, const json_t *result)
-{
-    const char *chips[QUALIFY_MAX_CHIPS];
-    size_t n = qualify_chips(result, chips);
-    for (size_t c = 0; c < n; c++) {
-        bool any = false;
-        for (size_t p = 0; p < qualify_policies(result); p++) {
-            const json_t *policy = qualify_policy(result, p);
-            struct quantity o = doc_quantity(qualify_member(policy, "predicted", chips[c]), "over_measured");
-            if (!isfinite(o.value))
-                continue;
-            char text[FORMAT_MAX];
-            format_number(text, o.value, 2);
-            if (!any)
-                str_addf(s, "%spredicted over measured on %s: ", s->length ? "; " : "", chips[c]);
-            str_addf(s, "%s%s %s", any ? ", " : "", qualify_policy_name(policy), text);
-            any = true;
-        }
-    }
-}
-
 static void unmet_text(struct str *s, const json_t *policy)
 {
     for (size_t i = 0; i < doc_count(policy, "unmet"); i++)
@@ -172,10 +150,13 @@ int report_qualify_text(struct str *out, const json_t *doc, size_t width, bool c
     str_add_char(out, '\n');
     if (!rc && doc_count(result, "modules")) {
         rc = table(&p, qualify_table_modules, result, TABLE_TEXT, err);
-        paragraph(&p, DIM, "", "floors of the first policy; c: bound by compute, m: by memory");
         str_clear(&s);
-        gap_line(&s, result);
+        str_addf(&s, "floors of %s on one device; c: bound by compute, m: by memory",
+                 qualify_policy_name(qualify_modules_policy(result)));
         paragraph(&p, DIM, "", str_text(&s));
+        str_add_char(out, '\n');
+        if (!rc)
+            rc = table(&p, qualify_table_predictions, result, TABLE_TEXT, err);
         str_add_char(out, '\n');
     }
     decision(&p, result);
@@ -260,7 +241,8 @@ int report_qualify_markdown(struct str *out, const json_t *doc, struct error *er
         {"Subsets", "", qualify_table_subsets},
         {"Time", "Every sample is in the record.", qualify_table_time},
         {"The whole request", "", qualify_table_request},
-        {"Modules and floors", "Of the first policy; c: bound by compute, m: by memory.", qualify_table_modules},
+        {"Modules and floors", "Of the policy that was chosen, else the first; c: bound by compute, m: by memory.",
+         qualify_table_modules},
         {"Predictions", "", qualify_table_predictions},
         {"Rates of the chips", "", qualify_table_chips},
         {"Memory", "Arguments to code are the compiler's own account.", qualify_table_memory},
