@@ -185,19 +185,38 @@ static int calibrate(struct cli *cli, struct call *c, struct error *err)
 
 // ---- the command
 
+// Of subject i.
+static const char *workload_of(const struct cli *cli, size_t i)
+{
+    return i && cli_string(cli, "against") ? cli_string(cli, "against") : cli->operands[0];
+}
+
+static const char *policy_of(const struct cli *cli, size_t i)
+{
+    const char *const *policies;
+    size_t n = cli_strings(cli, "policy", &policies);
+    return policies[n == 2 ? i : 0];
+}
+
+// Before there is a record: a name that is not known should leave none behind.
+static int check(struct cli *cli, struct call *c, struct error *err)
+{
+    const char *const *policies;
+    size_t n = cli_strings(cli, "policy", &policies);
+    if (n > 2)
+        return error_set(err, ERR_USAGE, "--policy", "give one, or two to compare");
+    c->n = cli_given(cli, "against") || n == 2 ? 2 : 1;
+    int rc = 0;
+    for (size_t i = 0; i < c->n && !rc; i++)
+        rc = bench_check(workload_of(cli, i), cli_given(cli, "policy") ? policy_of(cli, i) : NULL, &c->options, err);
+    return rc;
+}
+
 static int measure(struct cli *cli, struct call *c, struct error *err)
 {
-    const char *workloads[2] = {cli->operands[0], cli_string(cli, "against")};
-    const char *const *policies;
-    size_t n_policies = cli_strings(cli, "policy", &policies);
-    c->n = workloads[1] || n_policies == 2 ? 2 : 1;
-    if (n_policies > 2)
-        return error_set(err, ERR_USAGE, "--policy", "give one, or two to compare");
     for (size_t i = 0; i < c->n; i++) {
-        const char *workload = i && workloads[1] ? workloads[1] : workloads[0];
-        const char *policy = policies[n_policies == 2 ? i : 0];
         progress_report(&cli->progress, "start", i, c->n);
-        int rc = bench_open(&c->subjects[i], workload, policy, &c->options, err);
+        int rc = bench_open(&c->subjects[i], workload_of(cli, i), policy_of(cli, i), &c->options, err);
         if (rc)
             return rc;
         c->opened++;
@@ -220,6 +239,16 @@ static int write_config(struct cli *cli, struct call *c, struct error *err)
     record_provenance(&w, &c->record);
     jw_kv_string(&w, "workload", cli->operands[0]);
     jw_kv_string(&w, "against", cli_string(cli, "against"));
+    jw_key(&w, "policies");
+    jw_array(&w);
+    for (size_t i = 0; i < c->n; i++)
+        jw_string(&w, policy_of(cli, i));
+    jw_array_end(&w);
+    jw_kv_string(&w, "device", c->options.worker.device);
+    jw_kv_string(&w, "plugin", c->options.worker.plugin_path);
+    jw_kv_string(&w, "text", c->options.text_path);
+    jw_kv_int(&w, "batch", c->options.batch);
+    jw_kv_int(&w, "seq", c->options.seq);
     jw_kv_int(&w, "samples", c->options.samples);
     jw_kv_int(&w, "warmup", c->options.warmup);
     jw_kv_uint(&w, "seed", c->options.seed);
@@ -240,7 +269,7 @@ static int run_recorded(struct cli *cli, struct call *c, struct error *err)
     if (!rc)
         rc = write_result(c, err);
     if (!rc)
-        rc = cli_envelope_text(&c->document, "bench", record_path(&c->record), str_text(&c->result), NULL, err);
+        rc = record_envelope(&c->document, "bench", record_path(&c->record), str_text(&c->result), NULL, err);
     if (!rc && !cli->json)
         rc = print_text(cli, c, err);
     if (!rc)
@@ -269,7 +298,7 @@ static int run(struct cli *cli, struct error *err)
     o->seq = cli_int(cli, "seq", 0);
     o->samples = cli_int(cli, "samples", 30);
     o->warmup = cli_int(cli, "warmup", -1);
-    o->seed = (uint64_t)cli_int(cli, "seed", 0) + 1;
+    o->seed = (uint64_t)cli_int(cli, "seed", 0);
     if (cli_flag(cli, "calibrate"))
         return cli->n_operands ? error_set(err, ERR_USAGE, "--calibrate", "takes no WORKLOAD") : calibrate(cli, c, err);
     if (cli->n_operands == 0)
@@ -277,7 +306,10 @@ static int run(struct cli *cli, struct error *err)
     host_read(&c->host, "/");
     str_init(&c->result);
     str_init(&c->document);
-    int rc = record_open(&c->record, cli_string(cli, "run-dir"), "bench", cli->argc, cli->argv, err);
+    int rc = check(cli, c, err);
+    if (rc)
+        return rc;
+    rc = record_open(&c->record, cli_string(cli, "run-dir"), "bench", cli->argc, cli->argv, err);
     if (rc)
         return rc;
     rc = run_recorded(cli, c, err);
@@ -315,6 +347,7 @@ static const struct option options[] = {
      .kind = OPTION_STRINGS,
      .argument = "POLICY",
      .preset = "f32",
+     .words = policy_words,
      .help = "for models: a preset or a spelled-out policy; twice to compare two"},
     {.name = "text",
      .kind = OPTION_STRING,

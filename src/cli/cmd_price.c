@@ -2,67 +2,13 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/host.h"
-#include "chips/local.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/wrap.h"
 #include "ir/policy.h"
-#include "models/builtin.h"
-#include "plan/roofline.h"
+#include "lab/price.h"
 #include "report/format.h"
 #include "report/table.h"
-
-enum { MAX_CHIPS = 32 };
-
-struct pricing {
-    struct module module;
-    struct cost_row *rows;
-    int n;
-    struct cost total;
-    int64_t weight_bytes, scale_bytes;
-    const struct chip *chips[MAX_CHIPS];
-    size_t n_chips;
-    const char *policy;
-};
-
-static int price(struct cli *cli, struct pricing *p, struct error *err)
-{
-    struct model_shape shape = {.batch = cli_int(cli, "batch", 0), .seq = cli_int(cli, "seq", 0)};
-    const char *const *names;
-    struct host_facts host;
-    bool fixed;
-    struct module plain;
-    module_init(&plain, &cli->arena, cli->operands[0]);
-    int rc = model_module(cli->operands[0], &shape, &plain, &fixed, err);
-    p->policy = cli_string(cli, "policy");
-    p->module = plain;
-    if (!rc && fixed && cli_given(cli, "policy"))
-        return error_set(err, ERR_USAGE, "--policy", "a product has its type in its name");
-    if (!rc && !fixed) {
-        struct policy policy;
-        module_init(&p->module, &cli->arena, cli->operands[0]);
-        rc = policy_parse(&policy, p->policy, err);
-        if (!rc)
-            rc = module_apply_policy(&plain, &policy, false, &p->module, err);
-    }
-    if (fixed)
-        p->policy = NULL;
-    if (!rc)
-        rc = cost_groups(&p->module, &cli->arena, &p->rows, &p->n, &p->total, err);
-    if (rc)
-        return rc;
-    module_weight_bytes(&p->module, &p->weight_bytes, &p->scale_bytes);
-    p->n_chips = cli_strings(cli, "chip", &names);
-    if (p->n_chips > MAX_CHIPS)
-        return error_set(err, ERR_USAGE, "--chip", "give at most %d chips", MAX_CHIPS);
-    host_read(&host, "/");
-    for (size_t i = 0; i < p->n_chips && !rc; i++)
-        rc = chip_get(&cli->arena, names[i], host.model, NULL, &p->chips[i], err);
-    return rc;
-}
-
-// ---- text
 
 static void floor_cell(struct table *t, const struct floor *f)
 {
@@ -85,7 +31,7 @@ static void cost_cells(struct table *t, const struct cost *c)
     table_number(t, roofline_intensity(c).value, NULL);
 }
 
-static int print_text(struct cli *cli, const struct pricing *p, struct error *err)
+static int print_text(struct cli *cli, struct price *p, struct error *err)
 {
     struct table t;
     struct floor f;
@@ -104,14 +50,12 @@ static int print_text(struct cli *cli, const struct pricing *p, struct error *er
         table_column(&t, p->chips[i]->name, "us", TABLE_RIGHT, 2);
         table_origin(&t, ORIGIN_DERIVED);
     }
-    for (int r = 0; r <= p->n && !rc; r++) {
-        const struct cost *c = r < p->n ? &p->rows[r].cost : &p->total;
+    for (int r = 0; r <= p->n_rows && !rc; r++) {
         table_row(&t);
-        table_cell(&t, r < p->n ? p->rows[r].group : "all");
-        cost_cells(&t, c);
+        table_cell(&t, r < p->n_rows ? p->rows[r].group : "all");
+        cost_cells(&t, price_cost(p, r));
         for (size_t i = 0; i < p->n_chips && !rc; i++) {
-            rc = r < p->n ? roofline_floor(c, p->chips[i], &cli->arena, &f, err)
-                          : roofline_total(p->rows, p->n, p->chips[i], &cli->arena, &f, err);
+            rc = price_floor(p, r, i, &f, err);
             if (!rc)
                 floor_cell(&t, &f);
         }
@@ -134,70 +78,13 @@ static int print_text(struct cli *cli, const struct pricing *p, struct error *er
     return rc;
 }
 
-// ---- json
-
-static void number(struct jw *w, const char *key, double v, const char *unit, const char *source)
-{
-    quantity_json_kv(w, key, quantity_make(v, unit, ORIGIN_DERIVED, source));
-}
-
-static void write_floor(struct jw *w, const char *chip, const struct floor *f)
-{
-    jw_key(w, chip);
-    jw_object(w);
-    quantity_json_kv(w, "time", f->time);
-    jw_kv_string(w, "bound", bound_name(f->bound));
-    jw_object_end(w);
-}
-
-static int write_row(struct cli *cli, const struct pricing *p, int r, struct jw *w, struct error *err)
-{
-    const struct cost *c = r < p->n ? &p->rows[r].cost : &p->total;
-    int rc = 0;
-    jw_object(w);
-    jw_kv_string(w, "name", r < p->n ? p->rows[r].group : "all");
-    number(w, "flop", cost_product_flop(c), "FLOP", "2 per multiply-add of products");
-    number(w, "element_flop", c->element_flop, "FLOP", "one per output element of other arithmetic");
-    number(w, "transcendentals", c->transcendentals, "count", "exp, erf, roots: one per output element");
-    number(w, "bytes", c->bytes, "B", "what enters and leaves each scope once, its inside fused");
-    number(w, "bytes_unfused", c->bytes_unfused, "B", "operands and results of every operation");
-    number(w, "weight_bytes", c->weight_bytes, "B", "weights and scales read, of `bytes`");
-    quantity_json_kv(w, "intensity", roofline_intensity(c));
-    jw_key(w, "floors");
-    jw_object(w);
-    for (size_t i = 0; i < p->n_chips && !rc; i++) {
-        struct floor f;
-        rc = r < p->n ? roofline_floor(c, p->chips[i], &cli->arena, &f, err)
-                      : roofline_total(p->rows, p->n, p->chips[i], &cli->arena, &f, err);
-        if (!rc)
-            write_floor(w, p->chips[i]->name, &f);
-    }
-    jw_object_end(w);
-    jw_object_end(w);
-    return rc;
-}
-
-static int print_json(struct cli *cli, const struct pricing *p, struct error *err)
+static int print_json(struct cli *cli, struct price *p, struct error *err)
 {
     struct str text;
     struct jw w;
-    int rc = 0;
     str_init(&text);
     jw_init(&w, &text, false);
-    jw_object(&w);
-    jw_kv_string(&w, "workload", cli->operands[0]);
-    jw_kv_string(&w, "policy", p->policy);
-    number(&w, "weight_bytes", (double)p->weight_bytes, "B", "values and codes as they are stored");
-    number(&w, "scale_bytes", (double)p->scale_bytes, "B", "scales, f32");
-    jw_key(&w, "modules");
-    jw_array(&w);
-    for (int r = 0; r < p->n && !rc; r++)
-        rc = write_row(cli, p, r, &w, err);
-    jw_array_end(&w);
-    jw_key(&w, "total");
-    if (!rc)
-        rc = write_row(cli, p, p->n, &w, err);
-    jw_object_end(&w);
+    int rc = price_json(p, &w, err);
     if (!rc)
         rc = jw_finish(&w, err);
     if (!rc)
@@ -208,11 +95,19 @@ static int print_json(struct cli *cli, const struct pricing *p, struct error *er
 
 static int run(struct cli *cli, struct error *err)
 {
-    struct pricing p = {.n_chips = 0};
-    int rc = price(cli, &p, err);
-    if (rc)
-        return rc;
-    return cli->json ? print_json(cli, &p, err) : print_text(cli, &p, err);
+    struct price p;
+    struct price_options o = {
+        .workload = cli->operands[0],
+        .policy = cli_given(cli, "policy") ? cli_string(cli, "policy") : NULL,
+        .batch = cli_int(cli, "batch", 0),
+        .seq = cli_int(cli, "seq", 0),
+    };
+    o.n_chips = cli_strings(cli, "chip", &o.chips);
+    int rc = price_open(&p, &o, err);
+    if (!rc)
+        rc = cli->json ? print_json(cli, &p, err) : print_text(cli, &p, err);
+    price_close(&p);
+    return rc;
 }
 
 static const char *const description[] = {
@@ -238,6 +133,7 @@ static const struct option options[] = {
      .kind = OPTION_STRING,
      .argument = "POLICY",
      .preset = "f32",
+     .words = policy_words,
      .help = "a preset (f32, bf16, f16, w8a16, w8a8, w4a16) or a spelled-out policy"},
     {.name = "batch",
      .kind = OPTION_INT,

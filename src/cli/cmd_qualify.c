@@ -63,7 +63,7 @@ static int render(struct cli *cli, struct call *c, struct error *err)
     if (!rc)
         rc = jw_finish(&w, err);
     if (!rc)
-        rc = cli_envelope_text(&c->document, "qualify", record_path(&c->record), str_text(&c->result), NULL, err);
+        rc = record_envelope(&c->document, "qualify", record_path(&c->record), str_text(&c->result), NULL, err);
     json_t *doc = rc ? NULL : json_parse(c->document.text, c->document.length, "report.json", err);
     if (!rc && !doc)
         rc = ERR_INTERNAL;
@@ -126,17 +126,6 @@ static int run(struct cli *cli, struct error *err)
     str_release(&c.document);
     str_release(&c.page);
     return rc ? rc : refused ? 1 : 0;
-}
-
-static void policy_words(struct str *out)
-{
-    for (const char *p = policy_presets(); *p;) {
-        size_t n = strcspn(p, ",");
-        str_add_n(out, p, n);
-        str_add_char(out, '\n');
-        p += n;
-        p += strspn(p, ", ");
-    }
 }
 
 static const char *const description[] = {

@@ -102,12 +102,8 @@ size_t cli_strings(const struct cli *cli, const char *name, const char *const **
 
 // Under --json: appends the one document
 //     {"schema": "assay.COMMAND/1", "assay": VERSION, "record": cli->record, "result": RESULT, "error": ...}
-// to cli->out. `result` is a complete JSON value. `error` is NULL, or what went wrong beside a result that still holds.
-// Schema names have '.' where the command's name has a space.
+// (record_envelope) to cli->out.
 int cli_envelope(struct cli *cli, const char *result, const struct error *error, struct error *err);
-// The same bytes into `out`: for a record's report.json, which equals stdout byte for byte.
-int cli_envelope_text(struct str *out, const char *command, const char *record, const char *result,
-                      const struct error *error, struct error *err);
 
 // For a command whose answer is a text that is no table: the text as it is, or under --json {"text": "..."} in the
 // envelope of assay.SCHEMA/1.

@@ -10,6 +10,7 @@
     X(chips)                                                                                                           \
     X(completion)                                                                                                      \
     X(devices)                                                                                                         \
+    X(embed)                                                                                                           \
     X(help)                                                                                                            \
     X(price)                                                                                                           \
     X(qualify)                                                                                                         \

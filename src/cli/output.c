@@ -138,38 +138,9 @@ const char *cli_plain(const struct cli *cli)
 // --- documents
 // ----------------------------------------------------------------------------------------------------------
 
-int cli_envelope_text(struct str *out, const char *command, const char *record, const char *result,
-                      const struct error *error, struct error *err)
-{
-    char schema[96];
-    snprintf(schema, sizeof schema, "assay.%s/1", command);
-    for (char *c = schema; *c; c++)
-        *c = *c == ' ' ? '.' : *c;
-    struct jw w;
-    jw_init(&w, out, false);
-    jw_object(&w);
-    jw_kv_string(&w, "schema", schema);
-    jw_kv_string(&w, "assay", ASSAY_VERSION);
-    if (!result) { // an error document has nothing else
-        jw_key(&w, "error");
-        record_error_json(&w, error);
-    } else {
-        jw_kv_string(&w, "record", record);
-        jw_key(&w, "result");
-        jw_raw(&w, result);
-        if (error && error->code) {
-            jw_key(&w, "error");
-            record_error_json(&w, error);
-        }
-    }
-    jw_object_end(&w);
-    str_add_char(out, '\n');
-    return jw_finish(&w, err);
-}
-
 int cli_envelope(struct cli *cli, const char *result, const struct error *error, struct error *err)
 {
-    int rc = cli_envelope_text(&cli->out, cli->command->name, cli->record, result, error, err);
+    int rc = record_envelope(&cli->out, cli->command->name, cli->record, result, error, err);
     cli->document = rc == 0;
     return rc;
 }
@@ -190,7 +161,7 @@ int cli_text_result(struct cli *cli, const char *schema, const struct str *text,
     jw_object_end(&w);
     rc = jw_finish(&w, err);
     if (!rc)
-        rc = cli_envelope_text(&cli->out, schema, NULL, str_text(&result), NULL, err);
+        rc = record_envelope(&cli->out, schema, NULL, str_text(&result), NULL, err);
     cli->document = rc == 0;
     str_release(&result);
     return rc;
@@ -203,7 +174,7 @@ void cli_show_error(struct cli *cli, const struct error *e)
             return; // the command has put it beside its result
         struct error second = {0};
         str_clear(&cli->out);
-        cli->document = cli_envelope_text(&cli->out, "error", NULL, NULL, e, &second) == 0;
+        cli->document = record_envelope(&cli->out, "error", NULL, NULL, e, &second) == 0;
         return;
     }
     cli_progress_clear(cli);

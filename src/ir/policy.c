@@ -26,6 +26,17 @@ const char *policy_presets(void)
     return PRESET_NAMES;
 }
 
+void policy_words(struct str *out)
+{
+    for (const char *p = policy_presets(); *p;) {
+        size_t n = strcspn(p, ",");
+        str_add_n(out, p, n);
+        str_add_char(out, '\n');
+        p += n;
+        p += strspn(p, ", ");
+    }
+}
+
 static enum dtype type_named(const char *name)
 {
     if (strcmp(name, "int8") == 0)

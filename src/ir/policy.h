@@ -35,6 +35,8 @@ int policy_parse(struct policy *p, const char *text, struct error *err);
 void policy_spell(const struct policy *p, struct str *out);
 // The presets' names, comma separated.
 const char *policy_presets(void);
+// One preset per line: what a shell completes.
+void policy_words(struct str *out);
 // [{"part": "weights", "type": "s8", "detail": "..."}...]: every part, 'not applicable' where the workload has none.
 void policy_parts_json(const struct policy *p, struct jw *w);
 

@@ -113,6 +113,26 @@ static int open_files(struct bench_subject *b, const struct bench_options *o, st
     return rc ? rc : subject_set_batch(&b->subject, &b->files, 0, err);
 }
 
+int bench_check(const char *workload, const char *policy, const struct bench_options *o, struct error *err)
+{
+    struct model_shape shape = {.batch = o->batch, .seq = o->seq};
+    struct arena arena;
+    struct module m;
+    struct policy p;
+    bool fixed;
+    arena_init(&arena);
+    module_init(&m, &arena, workload);
+    int rc = model_module(workload, &shape, &m, &fixed, err);
+    if (!rc && fixed && policy)
+        rc = error_set(err, ERR_USAGE, "--policy", "%s has its type in its name", workload);
+    if (!rc && model_is_builtin(workload) && o->text_path)
+        rc = error_set(err, ERR_USAGE, "--text", "goes with a model directory; %s has random data", workload);
+    if (!rc && policy)
+        rc = policy_parse(&p, policy, err);
+    arena_release(&arena);
+    return rc;
+}
+
 int bench_open(struct bench_subject *b, const char *workload, const char *policy, const struct bench_options *o,
                struct error *err)
 {
@@ -237,6 +257,8 @@ int bench_calibrate(struct chip_local *out, const struct bench_options *o, const
                     {"builtin:gemm:2048x2048x2048:int8", CHIP_INT8}};
     const double copy_elements = 32 * 1024 * 1024;
     struct host_facts host;
+    if (o->samples < 2)
+        return error_set(err, ERR_USAGE, "--samples", "must be at least 2: a calibration tells the spread");
     host_read(&host, "/");
     memset(out, 0, sizeof *out);
     for (int t = 0; t < CHIP_TYPES; t++)

@@ -31,6 +31,35 @@ void record_error_json(struct jw *w, const struct error *e)
     jw_object_end(w);
 }
 
+int record_envelope(struct str *out, const char *command, const char *record, const char *result,
+                    const struct error *error, struct error *err)
+{
+    char schema[96];
+    snprintf(schema, sizeof schema, "assay.%s/1", command);
+    for (char *c = schema; *c; c++)
+        *c = *c == ' ' ? '.' : *c;
+    struct jw w;
+    jw_init(&w, out, false);
+    jw_object(&w);
+    jw_kv_string(&w, "schema", schema);
+    jw_kv_string(&w, "assay", ASSAY_VERSION);
+    if (!result) { // an error document has nothing else
+        jw_key(&w, "error");
+        record_error_json(&w, error);
+    } else {
+        jw_kv_string(&w, "record", record);
+        jw_key(&w, "result");
+        jw_raw(&w, result);
+        if (error && error->code) {
+            jw_key(&w, "error");
+            record_error_json(&w, error);
+        }
+    }
+    jw_object_end(&w);
+    str_add_char(out, '\n');
+    return jw_finish(&w, err);
+}
+
 int record_file_entry(struct jw *w, const char *path, struct error *err)
 {
     struct file_map m;

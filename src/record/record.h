@@ -76,6 +76,14 @@ const char *record_time(char out[32], int64_t seconds);
 // {"code": "bad-input", "message": ..., "where": ...}: the error as every document shows it.
 void record_error_json(struct jw *w, const struct error *e);
 
+// The one document that a command prints under --json, and that a record keeps as report.json:
+//     {"schema": "assay.COMMAND/1", "assay": VERSION, "record": RECORD, "result": RESULT, "error": ...}
+// `result` is a complete JSON value. `error` is NULL, or what went wrong beside a result that still holds. Without a
+// result it is {"schema": "assay.COMMAND/1", "assay": VERSION, "error": ...}. Schema names have '.' where the command's
+// name has a space.
+int record_envelope(struct str *out, const char *command, const char *record, const char *result,
+                    const struct error *error, struct error *err);
+
 // A complete record as read back. The texts are in the arena.
 struct record_contents {
     const char *config, *report;

@@ -78,12 +78,11 @@ void table_print_markdown(const struct table *t, struct str *out)
         str_add_char(out, '\n');
 }
 
-// Always quoted unless it is plain; control characters as a terminal would be shown them.
-static void csv_field(struct str *out, const char *text, bool number)
+void table_csv_field(struct str *out, const char *text, size_t n, bool number)
 {
     struct str s;
     str_init(&s);
-    str_add_terminal(&s, text, strlen(text));
+    str_add_terminal(&s, text, n);
     const char *p = str_text(&s);
     bool formula = !number && *p && strchr("=+-@", *p);
     if (!formula && !strpbrk(p, ",\"'\n\r ")) {
@@ -112,7 +111,7 @@ void table_print_csv(const struct table *t, struct str *out)
         if (c->unit && *c->unit)
             str_addf(&title, " (%s)", c->unit);
         str_add(out, i ? "," : "");
-        csv_field(out, str_text(&title), false);
+        table_csv_field(out, str_text(&title), title.length, false);
     }
     out->failed |= title.failed;
     str_release(&title);
@@ -125,11 +124,11 @@ void table_print_csv(const struct table *t, struct str *out)
             if (i >= n)
                 continue;
             if (!c[i].is_number) {
-                csv_field(out, c[i].text, false);
+                table_csv_field(out, c[i].text, strlen(c[i].text), false);
             } else if (isfinite(c[i].value)) {
                 char number[32];
                 json_number(number, c[i].value);
-                csv_field(out, number, true);
+                table_csv_field(out, number, strlen(number), true);
             }
         }
         str_add(out, "\r\n");

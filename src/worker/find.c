@@ -132,7 +132,7 @@ int worker_find_plugin(const char *device, struct str *path, struct error *err)
     }
     if (!p)
         return error_set(
-            err, ERR_USAGE, device,
+            err, ERR_DEVICE, device,
             "no plugin is known for this device: cpu, gpu and tpu are found by themselves, for others name "
             "the file with --plugin");
     struct str candidate, tried;

@@ -6,6 +6,7 @@
 #include "cli/manual.h"
 #include "cli/output.h"
 #include "cli/parse.h"
+#include "record/record.h"
 #include "test.h"
 
 // Lower case (unless it begins with a name or an abbreviation), no full stop, one line.
@@ -195,7 +196,7 @@ TEST(cli_envelope_is_one_document)
     struct error e = {0}, beside = {0};
     struct str s;
     str_init(&s);
-    REQUIRE_OK(cli_envelope_text(&s, "trace ops", "runs/x", "{\"a\": 1}", NULL, &e), &e);
+    REQUIRE_OK(record_envelope(&s, "trace ops", "runs/x", "{\"a\": 1}", NULL, &e), &e);
     json_t *root = json_parse(str_text(&s), s.length, "envelope", &e);
     REQUIRE(root);
     CHECK_STR(json_string_value(json_object_get(root, "schema")), "assay.trace.ops/1");
@@ -205,7 +206,7 @@ TEST(cli_envelope_is_one_document)
     json_decref(root);
     str_clear(&s);
     error_set(&beside, ERR_INPUT, "a\n\"b", "cut <short>");
-    REQUIRE_OK(cli_envelope_text(&s, "chips", NULL, "[]", &beside, &e), &e);
+    REQUIRE_OK(record_envelope(&s, "chips", NULL, "[]", &beside, &e), &e);
     root = json_parse(str_text(&s), s.length, "envelope", &e);
     REQUIRE(root);
     const json_t *o = json_object_get(root, "error");

@@ -56,7 +56,7 @@ TEST(worker_plugin_search)
     struct str path;
     str_init(&path);
     struct error err = {0};
-    CHECK_ERROR(worker_find_plugin("abacus:0", &path, &err), ERR_USAGE, "--plugin", &err);
+    CHECK_ERROR(worker_find_plugin("abacus:0", &path, &err), ERR_DEVICE, "--plugin", &err);
     // A directory without it, then a file: the file. Neither is asked where a file is named for another kind.
     char list[1024];
     const char *built = pjrt_test_beside("faulty_plugin.so");
