@@ -223,11 +223,11 @@ static int explain(struct qualify *q, struct error *err)
     str_init(&s);
     if (q->chosen >= 0) {
         const struct qualify_policy *p = &q->policies[q->chosen];
-        str_addf(
-            &s,
-            "%s %s and needs least device time per item (p50 %.4g ms a batch, %.4g MB stored); ties within 1 %% go to "
-            "fewer stored bytes",
-            p->policy.name, q->has_require ? "meets the requirement" : "ran", p->time.p50, (double)stored(p) / 1e6);
+        str_addf(&s,
+                 "%s %s; of those that the paired samples cannot tell from the fastest it stores least (p50 %.4g ms a "
+                 "batch, %.4g MB)",
+                 p->policy.name, q->has_require ? "meets the requirement" : "ran", p->time.p50,
+                 (double)stored(p) / 1e6);
     } else {
         str_add(&s, "no policy meets the requirement");
     }
@@ -238,10 +238,29 @@ static int explain(struct qualify *q, struct error *err)
     return rc ? rc : q->reason ? 0 : ERR_MEMORY;
 }
 
+// A floor above the measurement cannot be: then the calibration is wrong for this run, and it is said.
+static void doubt_calibration(struct qualify *q)
+{
+    for (size_t k = 0; k < q->n_chips; k++) {
+        for (size_t i = 0; i < q->n_policies; i++) {
+            const struct qualify_policy *p = &q->policies[i];
+            if (strcmp(q->chips[k]->name, "local") != 0 || !p->ok ||
+                !(p->predicted[k].time.value > p->time.p50 * 1e3) || q->host.n_warnings == HOST_WARNINGS)
+                continue;
+            snprintf(q->host.warnings[q->host.n_warnings++], sizeof q->host.warnings[0],
+                     "the floor of %s on `local` is longer than what was measured: the machine was busier when it was "
+                     "calibrated; run `assay bench --calibrate` again",
+                     p->policy.name);
+            return;
+        }
+    }
+}
+
 int qualify_decide(struct qualify *q, struct error *err)
 {
     for (size_t i = 0; i < q->n_policies; i++)
         check_policy(q, &q->policies[i]);
+    doubt_calibration(q);
     int rc = choose(q, err);
     for (size_t i = 0; i < q->n_policies && !rc && q->chosen < 0; i++)
         rc = add_advice(q, &q->policies[i], err);
