@@ -79,7 +79,9 @@ static int open_all(struct qualify *q, struct error *err)
 {
     const struct qualify_options *o = q->options;
     host_read(&q->host, "/");
-    int rc = parse_policies(q, err);
+    int rc = threads_new(&q->threads, (size_t)(o->worker.threads > 0 ? o->worker.threads : 0), err);
+    if (!rc)
+        rc = parse_policies(q, err);
     if (!rc)
         rc = find_chips(q, err);
     if (!rc && o->require) {
@@ -128,6 +130,7 @@ void qualify_close(struct qualify *q)
     }
     if (q->open)
         workload_close(&q->workload);
+    threads_free(q->threads);
     arena_release(&q->arena);
     memset(q, 0, sizeof *q);
 }

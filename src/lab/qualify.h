@@ -77,6 +77,7 @@ struct qualify {
     const struct chip *chips[QUALIFY_MAX_CHIPS];
     size_t n_chips;
     struct host_facts host;
+    struct threads *threads;    // of this process: rankings
     struct worker_info *device; // that the policies ran on, copied into the arena
     char checkpoint_sha256[65];
     double *reference;     // [texts, hidden]

@@ -72,7 +72,7 @@ int qualify_judge(struct qualify *q, struct qualify_policy *p, struct error *err
     measures_finish(&p->errors);
     if (!rc)
         rc = retrieval_measure(q->reference, p->result, n, columns, (const uint8_t *const *)q->masks, QUALIFY_SUBSETS,
-                               all, err);
+                               q->threads, all, err);
     if (rc)
         return rc;
     p->task = all[0];
@@ -247,10 +247,11 @@ static void doubt_calibration(struct qualify *q)
             if (strcmp(q->chips[k]->name, "local") != 0 || !p->ok ||
                 !(p->predicted[k].time.value > p->time.p50 * 1e3) || q->host.n_warnings == HOST_WARNINGS)
                 continue;
-            snprintf(q->host.warnings[q->host.n_warnings++], sizeof q->host.warnings[0],
-                     "the floor of %s on `local` is longer than what was measured: the machine was busier when it was "
-                     "calibrated; run `assay bench --calibrate` again",
-                     p->policy.name);
+            snprintf(
+                q->host.warnings[q->host.n_warnings++], sizeof q->host.warnings[0],
+                "the floor of %.40s on `local` is longer than what was measured: the machine was busier when it was "
+                "calibrated; run `assay bench --calibrate` again",
+                p->policy.name);
             return;
         }
     }

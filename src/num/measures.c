@@ -2,6 +2,7 @@
 #include "num/measures.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -171,24 +172,27 @@ static void rank_candidates(const struct directions *d, size_t rows, size_t colu
     }
 }
 
-struct scratch {
+// Both sides as unit vectors, and per query what the ranking came to (shared out over threads, then added up in order,
+// so that the sums do not depend on how many threads there were).
+struct ranking {
     struct directions reference, result;
-    struct candidate *a, *b;
-    size_t *rank;
+    size_t rows, columns, top_k;
+    double *top1, *top10, *spearman;
+    atomic_bool no_memory;
 };
 
-static void scratch_release(struct scratch *s)
+static void ranking_release(struct ranking *s)
 {
     free(s->reference.unit);
     free(s->reference.bad);
     free(s->result.unit);
     free(s->result.bad);
-    free(s->a);
-    free(s->b);
-    free(s->rank);
+    free(s->top1);
+    free(s->top10);
+    free(s->spearman);
 }
 
-static int scratch_init(struct scratch *s, size_t rows, size_t columns, struct error *err)
+static int ranking_init(struct ranking *s, size_t rows, size_t columns, struct error *err)
 {
     memset(s, 0, sizeof *s);
     size_t n, bytes;
@@ -196,17 +200,59 @@ static int scratch_init(struct scratch *s, size_t rows, size_t columns, struct e
         return error_set(err, ERR_USAGE, NULL, "a ranking needs at least 3 embeddings, not %zu", rows);
     if (!size_mul(rows, columns, &n) || !size_mul(n, sizeof(double), &bytes))
         return error_set(err, ERR_MEMORY, NULL, "%zu embeddings of %zu values are too many", rows, columns);
+    s->rows = rows;
+    s->columns = columns;
+    s->top_k = rows - 1 < 10 ? rows - 1 : 10;
     s->reference.unit = calloc(n + 1, sizeof(double));
     s->reference.bad = calloc(rows, 1);
     s->result.unit = calloc(n + 1, sizeof(double));
     s->result.bad = calloc(rows, 1);
-    s->a = calloc(rows, sizeof *s->a);
-    s->b = calloc(rows, sizeof *s->b);
-    s->rank = calloc(rows, sizeof *s->rank);
-    if (s->reference.unit && s->reference.bad && s->result.unit && s->result.bad && s->a && s->b && s->rank)
+    s->top1 = calloc(rows, sizeof(double));
+    s->top10 = calloc(rows, sizeof(double));
+    s->spearman = calloc(rows, sizeof(double));
+    if (s->reference.unit && s->reference.bad && s->result.unit && s->result.bad && s->top1 && s->top10 && s->spearman)
         return 0;
-    scratch_release(s);
+    ranking_release(s);
     return error_set(err, ERR_MEMORY, NULL, "no memory to rank %zu embeddings of %zu values", rows, columns);
+}
+
+// a, b: the candidates of one query on both sides, sorted; rank: by row, its place on the reference's side.
+static void compare_rankings(struct ranking *s, size_t query, const struct candidate *a, const struct candidate *b,
+                             size_t *rank)
+{
+    size_t m = s->rows - 1, shared = 0;
+    double d2 = 0, n = (double)m;
+    for (size_t i = 0; i < m; i++)
+        rank[a[i].row] = i;
+    for (size_t i = 0; i < m; i++) {
+        double d = (double)rank[b[i].row] - (double)i;
+        d2 += d * d;
+        shared += i < s->top_k && rank[b[i].row] < s->top_k;
+    }
+    s->top1[query] = a[0].row == b[0].row;
+    s->top10[query] = (double)shared / (double)s->top_k;
+    s->spearman[query] = 1 - 6 * d2 / (n * (n * n - 1));
+}
+
+static void rank_queries(void *context, size_t from, size_t to)
+{
+    struct ranking *s = context;
+    struct candidate *a = calloc(s->rows, sizeof *a), *b = calloc(s->rows, sizeof *b);
+    size_t *rank = calloc(s->rows, sizeof *rank);
+    if (!a || !b || !rank)
+        s->no_memory = true;
+    for (size_t q = from; q < to && a && b && rank; q++) {
+        if (s->reference.bad[q] || s->result.bad[q])
+            continue; // total disagreement: the zeros that are there
+        rank_candidates(&s->reference, s->rows, s->columns, q, a);
+        rank_candidates(&s->result, s->rows, s->columns, q, b);
+        qsort(a, s->rows - 1, sizeof *a, by_similarity);
+        qsort(b, s->rows - 1, sizeof *b, by_similarity);
+        compare_rankings(s, q, a, b, rank);
+    }
+    free(a);
+    free(b);
+    free(rank);
 }
 
 static void retrieval_add(struct retrieval *r, size_t query, double top1, double top10, double spearman)
@@ -222,10 +268,11 @@ static void retrieval_add(struct retrieval *r, size_t query, double top1, double
 }
 
 int retrieval_measure(const double *reference, const double *result, size_t rows, size_t columns,
-                      const uint8_t *const *masks, size_t mask_count, struct retrieval *out, struct error *err)
+                      const uint8_t *const *masks, size_t mask_count, struct threads *threads, struct retrieval *out,
+                      struct error *err)
 {
-    struct scratch s;
-    int rc = scratch_init(&s, rows, columns, err);
+    struct ranking s;
+    int rc = ranking_init(&s, rows, columns, err);
     if (rc)
         return rc;
     directions_fill(&s.reference, reference, rows, columns);
@@ -233,34 +280,16 @@ int retrieval_measure(const double *reference, const double *result, size_t rows
     size_t bad = 0;
     for (size_t r = 0; r < rows; r++)
         bad += s.reference.bad[r] || s.result.bad[r];
-    size_t m = rows - 1, top_k = m < 10 ? m : 10;
+    threads_for(threads, rows, 16, rank_queries, &s);
+    if (s.no_memory)
+        rc = error_set(err, ERR_MEMORY, NULL, "no memory to rank %zu embeddings", rows);
     for (size_t i = 0; i <= mask_count; i++)
-        out[i] = (struct retrieval){.rows = rows, .nonfinite_rows = bad, .top_k = top_k, .spearman_min = NAN};
+        out[i] = (struct retrieval){.rows = rows, .nonfinite_rows = bad, .top_k = s.top_k, .spearman_min = NAN};
     for (size_t q = 0; q < rows; q++) {
-        double top1 = 0, top10 = 0, spearman = 0;
-        if (!s.reference.bad[q] && !s.result.bad[q]) {
-            rank_candidates(&s.reference, rows, columns, q, s.a);
-            rank_candidates(&s.result, rows, columns, q, s.b);
-            qsort(s.a, m, sizeof *s.a, by_similarity);
-            qsort(s.b, m, sizeof *s.b, by_similarity);
-            for (size_t i = 0; i < m; i++)
-                s.rank[s.a[i].row] = i;
-            double d2 = 0;
-            size_t shared = 0;
-            for (size_t i = 0; i < m; i++) {
-                double d = (double)s.rank[s.b[i].row] - (double)i;
-                d2 += d * d;
-                shared += i < top_k && s.rank[s.b[i].row] < top_k;
-            }
-            top1 = s.a[0].row == s.b[0].row;
-            top10 = (double)shared / (double)top_k;
-            double n = (double)m;
-            spearman = 1 - 6 * d2 / (n * (n * n - 1));
-        }
-        retrieval_add(&out[0], q, top1, top10, spearman);
+        retrieval_add(&out[0], q, s.top1[q], s.top10[q], s.spearman[q]);
         for (size_t i = 0; i < mask_count; i++) {
             if (masks[i][q])
-                retrieval_add(&out[1 + i], q, top1, top10, spearman);
+                retrieval_add(&out[1 + i], q, s.top1[q], s.top10[q], s.spearman[q]);
         }
     }
     for (size_t i = 0; i <= mask_count; i++) {
@@ -269,22 +298,25 @@ int retrieval_measure(const double *reference, const double *result, size_t rows
         out[i].top10 /= n;
         out[i].spearman /= n;
     }
-    scratch_release(&s);
-    return 0;
+    ranking_release(&s);
+    return rc;
 }
 
 int retrieval_margins(const double *reference, size_t rows, size_t columns, double *margins, struct error *err)
 {
-    struct scratch s;
-    int rc = scratch_init(&s, rows, columns, err);
+    struct ranking s;
+    int rc = ranking_init(&s, rows, columns, err);
     if (rc)
         return rc;
+    struct candidate *list = calloc(rows, sizeof *list);
+    if (!list)
+        rc = error_set(err, ERR_MEMORY, NULL, "no memory to rank %zu embeddings", rows);
     directions_fill(&s.reference, reference, rows, columns);
-    for (size_t q = 0; q < rows; q++) {
-        rank_candidates(&s.reference, rows, columns, q, s.a);
+    for (size_t q = 0; q < rows && list; q++) {
+        rank_candidates(&s.reference, rows, columns, q, list);
         double first = -INFINITY, second = -INFINITY;
         for (size_t i = 0; i < rows - 1; i++) {
-            double v = s.a[i].similarity;
+            double v = list[i].similarity;
             if (v > first) {
                 second = first;
                 first = v;
@@ -295,6 +327,7 @@ int retrieval_margins(const double *reference, size_t rows, size_t columns, doub
         bool known = !s.reference.bad[q] && isfinite(first) && isfinite(second);
         margins[q] = known ? first - second : NAN;
     }
-    scratch_release(&s);
-    return 0;
+    free(list);
+    ranking_release(&s);
+    return rc;
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/threads.h"
 #include "num/dtype.h"
 
 // Errors of rows x columns. Rows may be added in parts. NaN stands for "no such number" (null in JSON).
@@ -55,9 +56,11 @@ struct retrieval {
 };
 
 // rows x columns each, row-major. out[0] is over all queries; out[1+i] over the queries with masks[i][query] != 0 (NaN
-// where there is none). rows must be at least 3. O(rows^2 (columns + log rows)) time, O(rows columns) memory.
+// where there is none). rows must be at least 3. O(rows^2 (columns + log rows)) time, O(rows columns) memory. `threads`
+// (NULL: the caller alone) share out the queries; the result does not depend on how many there are.
 int retrieval_measure(const double *reference, const double *result, size_t rows, size_t columns,
-                      const uint8_t *const *masks, size_t mask_count, struct retrieval *out, struct error *err);
+                      const uint8_t *const *masks, size_t mask_count, struct threads *threads, struct retrieval *out,
+                      struct error *err);
 // Per row: how much its nearest row is nearer than the second, in cosine (NaN for a row that is not finite). What is
 // small is a low-margin decision.
 int retrieval_margins(const double *reference, size_t rows, size_t columns, double *margins, struct error *err);

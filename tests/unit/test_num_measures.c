@@ -71,7 +71,7 @@ TEST(num_measures_retrieval_equals_numpy)
         third[i] = i % 3 == 1;
     const uint8_t *masks[2] = {third, none};
     struct retrieval r[3];
-    REQUIRE_OK(retrieval_measure(reference[0], result[0], ROWS, COLUMNS, masks, 2, r, &e), &e);
+    REQUIRE_OK(retrieval_measure(reference[0], result[0], ROWS, COLUMNS, masks, 2, NULL, r, &e), &e);
     static const char *const names[2] = {"all", "subset"};
     for (int i = 0; i < 2; i++) {
         const json_t *want = json_object_get(o, names[i]);
@@ -88,6 +88,12 @@ TEST(num_measures_retrieval_equals_numpy)
     CHECK(r[0].top1 < 1 && r[0].top10 < 1 && r[0].spearman < 1); // the noise is large enough to tell
     CHECK_INT(r[2].queries, 0);
     CHECK(isnan(r[2].top1) && isnan(r[2].spearman_min));
+    struct threads *threads;
+    struct retrieval shared[3];
+    REQUIRE_OK(threads_new(&threads, 3, &e), &e);
+    CHECK_INT(retrieval_measure(reference[0], result[0], ROWS, COLUMNS, masks, 2, threads, shared, &e), 0);
+    threads_free(threads);
+    CHECK(memcmp(shared, r, 2 * sizeof r[0]) == 0); // bit for bit; r[2] holds NaN
     double margins[ROWS];
     REQUIRE_OK(retrieval_margins(reference[0], ROWS, COLUMNS, margins, &e), &e);
     for (int i = 0; i < ROWS; i++)
@@ -175,7 +181,7 @@ TEST(num_measures_retrieval_ties_go_to_the_lower_index)
     for (int nearer = 1; nearer <= 2; nearer++) {
         memcpy(got, ref, sizeof got);
         got[nearer][0] += 0.001;
-        REQUIRE_OK(retrieval_measure(ref[0], got[0], 4, 2, masks, 1, r, &e), &e);
+        REQUIRE_OK(retrieval_measure(ref[0], got[0], 4, 2, masks, 1, NULL, r, &e), &e);
         CHECK_NEAR(r[1].top1, nearer == 1, 0);
         CHECK_NEAR(r[1].spearman, nearer == 1 ? 1 : 1 - 6.0 * 2 / (3 * 8), 1e-15);
     }
@@ -187,12 +193,12 @@ TEST(num_measures_retrieval_with_broken_rows)
     double ref[5][2] = {{1, 0}, {0.9, 0.1}, {0, 1}, {0.1, 0.9}, {0, 0}}, got[5][2];
     memcpy(got, ref, sizeof got);
     struct retrieval r;
-    REQUIRE_OK(retrieval_measure(ref[0], got[0], 5, 2, NULL, 0, &r, &e), &e);
+    REQUIRE_OK(retrieval_measure(ref[0], got[0], 5, 2, NULL, 0, NULL, &r, &e), &e);
     CHECK_NEAR(r.top1, 1, 0);
     CHECK_NEAR(r.spearman, 1, 0);
     CHECK_INT(r.top_k, 4);
     got[1][0] = NAN;
-    REQUIRE_OK(retrieval_measure(ref[0], got[0], 5, 2, NULL, 0, &r, &e), &e);
+    REQUIRE_OK(retrieval_measure(ref[0], got[0], 5, 2, NULL, 0, NULL, &r, &e), &e);
     CHECK_INT(r.nonfinite_rows, 1);
     CHECK_INT(r.queries, 5);
     // Query 1 is lost, query 0 loses its nearest; 4 has all at the same distance and keeps row 0 first.
@@ -204,12 +210,12 @@ TEST(num_measures_retrieval_with_broken_rows)
     REQUIRE_OK(retrieval_margins(got[0], 5, 2, margins, &e), &e);
     CHECK(isnan(margins[1]) && !isnan(margins[0]));
     CHECK_NEAR(margins[4], 0, 0);
-    CHECK_INT(retrieval_measure(ref[0], got[0], 2, 2, NULL, 0, &r, &e), ERR_USAGE);
+    CHECK_INT(retrieval_measure(ref[0], got[0], 2, 2, NULL, 0, NULL, &r, &e), ERR_USAGE);
     // Scale does not matter, however large or small.
     double big[3][2] = {{1e300, 0}, {1e300, 1e299}, {0, 1e300}},
            small[3][2] = {{1e-300, 0}, {1e-300, 1e-301}, {0, 1e-300}};
     error_clear(&e);
-    REQUIRE_OK(retrieval_measure(big[0], small[0], 3, 2, NULL, 0, &r, &e), &e);
+    REQUIRE_OK(retrieval_measure(big[0], small[0], 3, 2, NULL, 0, NULL, &r, &e), &e);
     CHECK_NEAR(r.top1, 1, 0);
     CHECK_INT(r.nonfinite_rows, 0);
 }
