@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Puts a policy into a module by writing it again: weights become stored values or codes with scales, operands of
 // products are converted or quantised, activations that are handed on are rounded, arithmetic gets its domain's type.
+#include <float.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -226,16 +227,16 @@ static int operand(struct pass *s, int old)
 
 // ---- products
 
-// f32 [..., k] to s8 codes with one scale per row: what w8a8 calls dynamic.
+// f32 [..., k] to s8 codes with one scale per row, by the rule of num/quantize.h: what w8a8 calls dynamic.
 static int quantise_rows(struct pass *s, int x, int *row_scales)
 {
     struct builder *b = &s->b;
     int last = builder_shape(b, x)->rank - 1;
     x = build_convert(b, x, DT_F32);
     int amax = build_reduce(b, OP_MAXIMUM, build_unary(b, OP_ABS, x), &last, 1);
-    int scale = build_binary_scalar(b, OP_DIVIDE, amax, 127);
-    int zero = build_splat(b, *builder_shape(b, scale), 0), one = build_splat(b, *builder_shape(b, scale), 1);
-    scale = build_select(b, build_compare(b, CMP_EQ, scale, zero), one, scale);
+    int scale = build_binary_scalar(b, OP_MAXIMUM, build_binary_scalar(b, OP_DIVIDE, amax, 127), FLT_MIN);
+    int zero = build_splat(b, *builder_shape(b, amax), 0), one = build_splat(b, *builder_shape(b, amax), 1);
+    scale = build_select(b, build_compare(b, CMP_EQ, amax, zero), one, scale);
     int code =
         build_unary(b, OP_ROUND_NEAREST_EVEN, build_binary(b, OP_DIVIDE, x, build_broadcast_leading(b, scale, x)));
     struct shape shape = *builder_shape(b, x);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/file.h"
+#include "ir/bind.h"
 #include "num/convert.h"
 
 const struct compile_override ir_strict_extrema = {"xla_cpu_enable_fast_min_max", OVERRIDE_BOOL, .boolean = false};
@@ -110,6 +111,33 @@ bool ir_run(struct rig *r, struct program *p, const struct module *m, const void
     if (rc)
         test_fail_error(__FILE__, __LINE__, "run", r->err.where, r->err.message);
     return rc == 0;
+}
+
+bool ir_run_bound(struct rig *r, const struct checkpoint *c, const struct module *m, const void *const *inputs,
+                  void **outs)
+{
+    struct error err = {0};
+    const void **args = calloc((size_t)m->n_parameters + 1, sizeof *args);
+    void **owned = calloc((size_t)m->n_parameters + 1, sizeof *owned);
+    int rc = args && owned ? bind_check(m, c, &err) : ERR_MEMORY, next = 0;
+    for (int i = 0; i < m->n_parameters && !rc; i++) {
+        if (m->parameters[i].role == ROLE_INPUT) {
+            args[i] = inputs[next++];
+            continue;
+        }
+        args[i] = owned[i] = malloc((size_t)shape_bytes(&m->instructions[m->parameters[i].instruction].shape) + 1);
+        rc = owned[i] ? bind_make(m, c, i, owned[i], NULL, &err) : ERR_MEMORY;
+    }
+    struct program *p = rc ? NULL : ir_compile(r, m);
+    if (!p)
+        test_fail_error(__FILE__, __LINE__, "bind or compile", err.where, rc ? err.message : r->err.message);
+    bool ok = p && ir_run(r, p, m, args, outs);
+    program_free(p);
+    for (int i = 0; owned && i < m->n_parameters; i++)
+        free(owned[i]);
+    free(owned);
+    free(args);
+    return ok;
 }
 
 double ir_element(enum dtype t, const void *bytes, int64_t i)

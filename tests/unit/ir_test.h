@@ -4,6 +4,7 @@
 #define TESTS_UNIT_IR_TEST_H
 
 #include "base/json.h"
+#include "io/checkpoint.h"
 #include "ir/builder.h"
 #include "pjrt_test.h"
 
@@ -29,6 +30,9 @@ extern const struct compile_override ir_strict_extrema;
 struct program *ir_compile(struct rig *r, const struct module *m);
 // Runs it: args[i] are the bytes of parameter i, outs[i] receives result i, malloc'd. False after printing the error.
 bool ir_run(struct rig *r, struct program *p, const struct module *m, const void *const *args, void **outs);
+// Compiles and runs a module whose weights come from a checkpoint; inputs[i] are the bytes of its i-th input.
+bool ir_run_bound(struct rig *r, const struct checkpoint *c, const struct module *m, const void *const *inputs,
+                  void **outs);
 
 // Elements as f64: of any type the fixtures use.
 double ir_element(enum dtype t, const void *bytes, int64_t i);
