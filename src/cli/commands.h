@@ -7,6 +7,7 @@
 
 #define COMMANDS(X)                                                                                                    \
     X(bench)                                                                                                           \
+    X(check)                                                                                                           \
     X(chips)                                                                                                           \
     X(completion)                                                                                                      \
     X(devices)                                                                                                         \

@@ -18,7 +18,7 @@ static const struct preset presets[] = {
     {"w4a16", "w=s4/group:32,a=bf16,op=bf16,acc=f32,red=f32,norm=f32,out=f32"},
     {"fp8", "w=f8e4m3fn/tensor,a=f8e4m3fn/tensor,op=f8e4m3fn,acc=f32,red=f32,norm=f32,out=f32"},
 };
-#define PRESET_NAMES "f32, bf16, f16, w8a16, w8a8, w4a16, fp8"
+#define PRESET_NAMES "f32, bf16, f16, w8a16, w8a8, w4a16"
 #define FIELD_NAMES  "w, a, op, acc, red, norm, kv, out, grad, master, opt"
 
 const char *policy_presets(void)

@@ -27,13 +27,13 @@ struct policy {
     enum dtype kv, grad, master, opt;
 };
 
-// A preset ("f32", "bf16", "f16", "w8a16", "w8a8", "w4a16", "fp8") or a spelled-out policy
+// A preset ("f32", "bf16", "f16", "w8a16", "w8a8", "w4a16"; "fp8" is known and refused) or a spelled-out policy
 // ("w=int4/group:128,a=bf16,op=bf16,acc=f32,out=bf16"; fields left out follow from w and a). ERR_USAGE lists the
 // presets and fields. `int8` and `int4` are accepted for s8 and s4.
 int policy_parse(struct policy *p, const char *text, struct error *err);
 // All fields spelled out, in the syntax policy_parse reads.
 void policy_spell(const struct policy *p, struct str *out);
-// The presets' names, comma separated.
+// The names of the presets that can be lowered, comma separated.
 const char *policy_presets(void);
 // One preset per line: what a shell completes.
 void policy_words(struct str *out);

@@ -198,3 +198,64 @@ TEST(cli_bench_plugin_calibrates)
     json_decref(root);
     cli_test_release(&cli);
 }
+
+static const json_t *row_named(const json_t *root, const char *name)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach(MEMBER(root, "result", "checks"), i, row)
+    {
+        if (strcmp(json_string_value(json_object_get(row, "name")), name) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+TEST(cli_check_plugin_passes)
+{
+    struct cli cli;
+    struct error e = {0};
+    REQUIRE_OK(cli_test_run(&cli, CLI_WORDS("check"), &e), &e);
+    CHECK_SCHEMA("assay.check.1.json", str_text(&cli.out), cli.out.length);
+    json_t *root = document(&cli);
+    CHECK_INT(json_integer_value(MEMBER(root, "result", "failed")), 0);
+    CHECK_INT(json_integer_value(MEMBER(root, "result", "absent")), 0);
+    CHECK_INT(json_integer_value(MEMBER(root, "result", "passed")), json_array_size(MEMBER(root, "result", "checks")));
+    json_decref(root);
+    cli_test_release(&cli);
+}
+
+// Without a plugin the other checks run, and the document has both a result and the error.
+TEST(cli_check_without_device)
+{
+    struct cli cli;
+    struct error e = {0};
+    CHECK_INT(cli_test_run(&cli, CLI_WORDS("check", "--plugin", "/dev/null"), &e), ERR_DEVICE);
+    CHECK_SCHEMA("assay.check.1.json", str_text(&cli.out), cli.out.length);
+    json_t *root = document(&cli);
+    CHECK_STR(json_string_value(MEMBER(root, "error", "code")), "device");
+    CHECK_INT(json_integer_value(MEMBER(root, "result", "failed")), 0);
+    CHECK_STR(json_string_value(json_object_get(row_named(root, "SHA-256"), "result")), "pass");
+    CHECK_STR(json_string_value(json_object_get(row_named(root, "int8 product is exact"), "result")), "absent");
+    json_decref(root);
+    cli_test_release(&cli);
+}
+
+// A plugin that ends the process when it compiles: rows fail, the command answers no.
+TEST(cli_check_plugin_that_fails)
+{
+    struct cli cli;
+    struct error e = {0};
+    char faulty[1024];
+    const char *build = getenv("BUILD");
+    snprintf(faulty, sizeof faulty, "%s/faulty_plugin.so", build ? build : "build");
+    setenv("ASSAY_FAULT", "abort-compile", 1);
+    CHECK_INT(cli_test_run(&cli, CLI_WORDS("check", "--plugin", faulty), &e), 1);
+    CHECK_SCHEMA("assay.check.1.json", str_text(&cli.out), cli.out.length);
+    json_t *root = document(&cli);
+    const json_t *row = row_named(root, "bf16 rounds each step");
+    CHECK_STR(json_string_value(json_object_get(row, "result")), "fail");
+    CHECK(strstr(json_string_value(json_object_get(row, "detail")), "SIGABRT") != NULL);
+    json_decref(root);
+    cli_test_release(&cli);
+}
