@@ -269,8 +269,10 @@ void policy_parts_json(const struct policy *p, struct jw *w)
              dtype_name(p->op_inner));
     part(w, "operands", dtype_name(p->op), detail);
     part(w, "accumulation", dtype_name(p->acc),
-         p->acc == DT_S32 ? "exact integer sums; products inside attention accumulate in f32"
-                          : "of every product; bias and activation function are applied before rounding");
+         p->acc == DT_S32   ? "exact integer sums; products inside attention accumulate in f32"
+         : p->acc == DT_F32 ? "of every product; bias and activation function are applied before rounding"
+                            : "type of every product's result; a device may add in f32 and round once, or not at all "
+                              "where the next operation widens the result (XLA's CPU libraries do)");
     part(w, "reductions", dtype_name(p->red), "sums and maxima, and elementwise arithmetic between products");
     part(w, "softmax", dtype_name(p->red), "maximum subtracted; probabilities stored as activations");
     part(w, "normalisation", dtype_name(p->norm), "mean, variance and scale");
