@@ -13,16 +13,23 @@ UNIT_SRCS := $(sort $(wildcard tests/unit/*.c))
 $(BUILD)/test-unit: $(call obj,$(UNIT_SRCS) $(filter-out src/cli/main.c,$(CLI_SRCS))) $(BUILD)/internal.a
 	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
+# Programs that command tests use: $(BUILD)/NAME-IN-PARTS from tests/tools/name_in_parts.c.
+TEST_TOOLS := $(BUILD)/make-tiny-model $(BUILD)/check-schema
+$(BUILD)/make-tiny-model: $(call obj,tests/tools/make_tiny_model.c tests/unit/tiny_model.c)
+$(BUILD)/check-schema: $(call obj,tests/tools/check_schema.c tests/unit/schema.c)
+$(TEST_TOOLS): $(BUILD)/internal.a
+	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(BUILD)/internal.a $(LDLIBS)
+
 # Both kinds run, even when the first one fails.
 test: test-setup
-	@$(MAKE) --no-print-directory all $(BUILD)/test-unit
+	@$(MAKE) --no-print-directory all $(BUILD)/test-unit $(TEST_TOOLS)
 	@status=0; for kind in test-unit test-cli; do \
 	    $(MAKE) --no-print-directory --silent $$kind || status=1; done; exit $$status
 test-setup:
 	@scripts/setup test
 test-unit: all $(BUILD)/test-unit
 	@$(TEST_ENV) $(BUILD)/test-unit
-test-cli: all $(BUILD)/test-unit
+test-cli: all $(BUILD)/test-unit $(TEST_TOOLS)
 	@$(TEST_ENV) tests/cli/run $(BUILD)/assay
 
 # The plugin is not instrumented, so what it allocates for good is left out of the leak report. The worker that loads it
