@@ -1,19 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
+// clang-format off (the table below)
 // A plugin that misbehaves on request, for tests: the real CPU plugin (environment ASSAY_FAULT_PLUGIN, else the one the
 // build knows) with some functions replaced. ASSAY_FAULT, read when the function table is asked for, is one of
-//   wrong-major       another major version of the API
-//   small-table       a function table too small to hold its version
-//   no-errors         a function table that ends before the functions of PJRT_Error
-//   endless-list      a list of extensions that is a loop
-//   older             a function table that ends where PJRT API 0.30 ended (PJRT_Client_TopologyDescription is the
-//   last) no-memory-stats   PJRT_Executable_GetCompiledMemoryStats is a null pointer no-options        the client
-//   refuses every option, as plugins did before they had any abort-create      abort() with a message on stderr, while
-//   the client is made hang-create       never returns abort-compile     abort() with two lines on stderr exit-compile
-//   exit(7) hang-compile      never returns oom-compile       a RESOURCE_EXHAUSTED error object error-compile     an
-//   INTERNAL error object with a message of 5000 characters crash-execute     SIGSEGV kill-execute      SIGKILL
-//   error-execute     an INTERNAL error object
-//   error-await       every wait for an event answers with an ABORTED error object
-//   oom-buffer        a RESOURCE_EXHAUSTED error object for every upload
+//   wrong-major      another major version of the API
+//   small-table      a function table too small to hold its version
+//   no-errors        a function table that ends before the functions of PJRT_Error
+//   endless-list     a list of extensions that is a loop
+//   older            a function table that ends where PJRT API 0.30 ended, with PJRT_Client_TopologyDescription
+//   newer            a later minor version, whose structs have grown
+//   no-memory-stats  PJRT_Executable_GetCompiledMemoryStats is a null pointer
+//   no-optimized     PJRT_Executable_OptimizedProgram is a null pointer
+//   no-options       the client refuses every option, as plugins did before they had any
+//   abort-create     abort() with a message on stderr, while the client is made
+//   hang-create      never returns
+//   abort-compile    abort() with two lines on stderr
+//   exit-compile     exit(7)
+//   hang-compile     never returns
+//   oom-compile      a RESOURCE_EXHAUSTED error object
+//   error-compile    an INTERNAL error object with a message of 5000 characters
+//   crash-execute    SIGSEGV
+//   kill-execute     SIGKILL
+//   hang-execute     never returns
+//   error-execute    an INTERNAL error object
+//   error-await      every wait for an event answers with an ABORTED error object
+//   oom-buffer       a RESOURCE_EXHAUSTED error object for every upload
+// clang-format on
+//
+// What concerns programs can be narrowed. ASSAY_FAULT_TEXT: only programs whose text holds it, and the processes that
+// compiled one (a policy's worker has one policy). ASSAY_FAULT_AFTER: only after so many executions.
 // Without ASSAY_FAULT it behaves. Independently of the caller it counts the objects it handed out: faulty_live.
 #include <dlfcn.h>
 #include <signal.h>
@@ -29,8 +43,10 @@ long faulty_live(void);
 const PJRT_Api *GetPjrtApi(void);
 
 static const PJRT_Api *real;
-static const char *fault = "";
-static atomic_long live;
+static const char *fault = "", *fault_text = "";
+static long fault_after;
+static atomic_long live, executions;
+static atomic_bool marked; // a program that holds fault_text was compiled
 
 // Clients, executables, buffers and events handed out and not yet given back, and our own error objects.
 long faulty_live(void)
@@ -41,6 +57,16 @@ long faulty_live(void)
 static bool is(const char *name)
 {
     return strcmp(fault, name) == 0;
+}
+
+static bool is_marked(const char *name)
+{
+    return is(name) && atomic_load(&marked);
+}
+
+static bool is_due(const char *name)
+{
+    return is_marked(name) && atomic_load(&executions) > fault_after;
 }
 
 static _Noreturn void hang(void)
@@ -156,17 +182,20 @@ static PJRT_Error *client_compile(PJRT_Client_Compile_Args *args)
         refused = refuse_small(args->program, PJRT_Program_STRUCT_SIZE);
     if (refused)
         return refused;
-    if (is("abort-compile")) {
+    const PJRT_Program *program = args->program;
+    if (!*fault_text || memmem(program->code, program->code_size, fault_text, strlen(fault_text)))
+        atomic_store(&marked, true);
+    if (is_marked("abort-compile")) {
         fprintf(stderr, "faulty plugin: about to fail\nfaulty plugin: Check failed: compiler is well\n");
         abort();
     }
-    if (is("exit-compile"))
+    if (is_marked("exit-compile"))
         exit(7);
-    if (is("hang-compile"))
+    if (is_marked("hang-compile"))
         hang();
-    if (is("oom-compile"))
+    if (is_marked("oom-compile"))
         return make_error(PJRT_Error_Code_RESOURCE_EXHAUSTED, "faulty plugin: 16.08G of 15.75G hbm");
-    if (is("error-compile")) {
+    if (is_marked("error-compile")) {
         char text[5001];
         memset(text, 'x', 5000);
         text[5000] = 0;
@@ -223,11 +252,14 @@ static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args)
         refused = refuse_small(args->options, PJRT_ExecuteOptions_STRUCT_SIZE);
     if (refused)
         return refused;
-    if (is("crash-execute"))
+    atomic_fetch_add(&executions, 1);
+    if (is_due("crash-execute"))
         raise(SIGSEGV);
-    if (is("kill-execute"))
+    if (is_due("kill-execute"))
         kill(getpid(), SIGKILL);
-    if (is("error-execute"))
+    if (is_due("hang-execute"))
+        hang();
+    if (is_due("error-execute"))
         return make_error(PJRT_Error_Code_INTERNAL, "faulty plugin: the device fell over");
     long per_device = output_count(args->executable) + (args->device_complete_events ? 1 : 0);
     return counted(real->PJRT_LoadedExecutable_Execute(args), (long)args->num_devices * per_device);
@@ -238,7 +270,7 @@ static PJRT_Error *from_host(PJRT_Client_BufferFromHostBuffer_Args *args)
     PJRT_Error *refused = refuse_small(args, PJRT_Client_BufferFromHostBuffer_Args_STRUCT_SIZE);
     if (refused)
         return refused;
-    if (is("oom-buffer"))
+    if (is_marked("oom-buffer"))
         return make_error(PJRT_Error_Code_RESOURCE_EXHAUSTED, "faulty plugin: no room for the buffer");
     PJRT_Error *error = real->PJRT_Client_BufferFromHostBuffer(args);
     return counted(error, !error && args->done_with_host_buffer ? 2 : 1);
@@ -270,7 +302,7 @@ static PJRT_Error *event_await(PJRT_Event_Await_Args *args)
     if (refused)
         return refused;
     PJRT_Error *error = real->PJRT_Event_Await(args);
-    if (is("error-await") && !error)
+    if (is_due("error-await") && !error)
         return make_error(PJRT_Error_Code_ABORTED, "faulty plugin: the event went wrong");
     return error;
 }
@@ -301,6 +333,9 @@ const PJRT_Api *GetPjrtApi(void)
     static PJRT_Api *table;
     static PJRT_Extension_Base loop = {sizeof loop, PJRT_Extension_Type_Example, &loop};
     fault = getenv("ASSAY_FAULT") ? getenv("ASSAY_FAULT") : "";
+    fault_text = getenv("ASSAY_FAULT_TEXT") ? getenv("ASSAY_FAULT_TEXT") : "";
+    fault_after = getenv("ASSAY_FAULT_AFTER") ? strtol(getenv("ASSAY_FAULT_AFTER"), NULL, 10) : -1;
+    atomic_store(&marked, !*fault_text);
     if (!real)
         real = load_real();
     if (!real)
