@@ -18,9 +18,11 @@
 //   hang-compile     never returns
 //   oom-compile      a RESOURCE_EXHAUSTED error object
 //   error-compile    an INTERNAL error object with a message of 5000 characters
+//   shrink-compile   cuts the file ASSAY_FAULT_FILE to one page, then compiles as it should
 //   crash-execute    SIGSEGV
 //   kill-execute     SIGKILL
 //   hang-execute     never returns
+//   shrink-execute   cuts the file ASSAY_FAULT_FILE to one page, then executes as it should
 //   error-execute    an INTERNAL error object
 //   error-await      every wait for an event answers with an ABORTED error object
 //   oom-buffer       a RESOURCE_EXHAUSTED error object for every upload
@@ -57,6 +59,12 @@ long faulty_live(void)
 static bool is(const char *name)
 {
     return strcmp(fault, name) == 0;
+}
+
+static void shrink(void)
+{
+    if (truncate(getenv("ASSAY_FAULT_FILE"), 4096) != 0)
+        abort();
 }
 
 static bool is_marked(const char *name)
@@ -193,6 +201,8 @@ static PJRT_Error *client_compile(PJRT_Client_Compile_Args *args)
         exit(7);
     if (is_marked("hang-compile"))
         hang();
+    if (is_marked("shrink-compile"))
+        shrink();
     if (is_marked("oom-compile"))
         return make_error(PJRT_Error_Code_RESOURCE_EXHAUSTED, "faulty plugin: 16.08G of 15.75G hbm");
     if (is_marked("error-compile")) {
@@ -259,6 +269,8 @@ static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args)
         kill(getpid(), SIGKILL);
     if (is_due("hang-execute"))
         hang();
+    if (is_due("shrink-execute"))
+        shrink();
     if (is_due("error-execute"))
         return make_error(PJRT_Error_Code_INTERNAL, "faulty plugin: the device fell over");
     long per_device = output_count(args->executable) + (args->device_complete_events ? 1 : 0);
