@@ -124,6 +124,21 @@ int fd_read_all(struct str *out, int fd, size_t max_bytes, const char *where, st
 
 int file_read(struct str *out, const char *path, size_t max_bytes, struct error *err)
 {
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe is refused, not waited for
+    if (fd < 0)
+        return error_set(err, ERR_INPUT, path, "cannot be opened: %s", strerror(errno));
+    struct stat st;
+    int rc = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? 0 : ERR_INPUT;
+    if (rc)
+        error_set(err, rc, path, "is not a regular file");
+    else
+        rc = fd_read_all(out, fd, max_bytes, path, err);
+    close(fd);
+    return rc;
+}
+
+int file_read_stream(struct str *out, const char *path, size_t max_bytes, struct error *err)
+{
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return error_set(err, ERR_INPUT, path, "cannot be opened: %s", strerror(errno));

@@ -43,8 +43,10 @@ void file_guard_begin(struct file_guard *g, const struct file_map *map);
 void file_guard_end(struct file_guard *g);
 int file_guard_error(struct file_guard *g, struct error *err);
 
-// Reads a whole file of at most max_bytes into `out` (appended).
+// Reads a whole regular file of at most max_bytes into `out` (appended).
 int file_read(struct str *out, const char *path, size_t max_bytes, struct error *err);
+// The same of anything that can be opened; a pipe is waited for.
+int file_read_stream(struct str *out, const char *path, size_t max_bytes, struct error *err);
 // The same of what is open already, a pipe for example; `where` is for the message.
 int fd_read_all(struct str *out, int fd, size_t max_bytes, const char *where, struct error *err);
 // Writes all n bytes to `path`: a temporary file beside it, synced, then renamed over it. ERR_IO when the disk is full.

@@ -9,6 +9,7 @@
 #include "base/interrupt.h"
 #include "base/stats.h"
 #include "chips/local.h"
+#include "ir/bind.h"
 
 #define REQUESTS           9 // whole requests timed per policy
 #define INSTRUMENT_BATCHES 4 // batches that go through the instrumented program
@@ -97,11 +98,13 @@ static int open_all(struct qualify *q, struct error *err)
         return rc;
     q->open = true;
     if (q->workload.n_texts < 3)
-        return error_set(err, ERR_INPUT, o->workload.text_path, "holds %zu texts; a ranking needs at least 3",
-                         q->workload.n_texts);
+        return error_set(err, ERR_INPUT, o->workload.text_path, "holds %zu text%s; a ranking needs at least 3",
+                         q->workload.n_texts, q->workload.n_texts == 1 ? "" : "s");
     module_init(&q->module, &q->arena, q->workload.name);
     struct bert_build how = {.batch = q->workload.batch, .seq = q->workload.seq, .first_layer = -1};
     rc = bert_module(&q->workload.bert, &how, &q->module, err);
+    if (!rc)
+        rc = bind_check(&q->module, &q->workload.checkpoint, err);
     if (rc)
         return rc;
     q->n_groups = module_groups(&q->module, q->groups, QUALIFY_MAX_GROUPS);
@@ -222,13 +225,16 @@ static int evaluate(struct qualify *q, struct qualify_policy *p, struct error *e
     return rc ? rc : qualify_judge(q, p, err);
 }
 
-static int save_programs(const struct qualify_policy *p, struct record *record, struct error *err)
+static int save_programs(const struct qualify *q, const struct qualify_policy *p, struct record *record,
+                         struct error *err)
 {
     char name[160], safe[64];
     if (!record)
         return 0;
     snprintf(safe, sizeof safe, "%.40s", p->policy.name);
-    for (char *c = safe; *c; c++) { // a spelled-out policy holds '/'
+    if (strchr(safe, '=')) // spelled out: long names may begin alike
+        snprintf(safe, sizeof safe, "%zu-%.40s", (size_t)(p - q->policies) + 1, p->policy.name);
+    for (char *c = safe; *c; c++) { // such a name holds '/'
         if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789=,-", *c))
             *c = '_';
     }
@@ -415,7 +421,7 @@ int qualify_run(struct qualify *q, struct record *record, struct error *err)
         rc = each(q, "run", evaluate, err);
     for (size_t i = 0; i < q->n_policies && !rc; i++) {
         if (q->policies[i].ok)
-            rc = save_programs(&q->policies[i], record, err);
+            rc = save_programs(q, &q->policies[i], record, err);
     }
     if (!rc)
         rc = count_alive(q, err);

@@ -73,7 +73,7 @@ int require_parse(struct require *r, const char *text, const char *const *metric
         int rc = parse_clause(r, &p, metrics, err);
         if (rc || !*p)
             return rc;
-        if (strncmp(p, "and", 3) != 0 || (p[3] != ' ' && p[3] != '\t'))
+        if (strncmp(p, "and", 3) != 0 || (p[3] && p[3] != ' ' && p[3] != '\t'))
             return fail(r->text, p, "expected 'and' or the end", metrics, err);
         p += 3;
     }

@@ -83,8 +83,8 @@ static int read_texts(struct workload *w, const char *path, bool keep_blank, str
     struct str text;
     str_init(&text);
     w->text_path = path;
-    int rc =
-        standard ? fd_read_all(&text, STDIN_FILENO, limit, "standard input", err) : file_read(&text, path, limit, err);
+    int rc = standard ? fd_read_all(&text, STDIN_FILENO, limit, "standard input", err)
+                      : file_read_stream(&text, path, limit, err);
     w->text_bytes = text.length;
     if (!rc)
         rc = sha256_bytes(str_text(&text), text.length, w->text_sha256, err);
@@ -115,6 +115,11 @@ static int measure_texts(struct workload *w, struct error *err)
     int64_t limit = w->bert.config.max_position_embeddings;
     if (w->bert.sentence.max_seq_length > 0 && w->bert.sentence.max_seq_length < limit)
         limit = w->bert.sentence.max_seq_length;
+    if (limit < 2)
+        return error_set(err, ERR_INPUT, w->directory,
+                         "is a model for texts of at most %lld token (max_position_embeddings, max_seq_length); "
+                         "every text has 2 or more",
+                         (long long)limit);
     int32_t *scratch = arena_new(&w->arena, int32_t, limit, err);
     if (!scratch)
         return ERR_MEMORY;
@@ -132,6 +137,9 @@ static int measure_texts(struct workload *w, struct error *err)
     if (w->seq < 2 || w->seq > w->bert.config.max_position_embeddings)
         return error_set(err, ERR_USAGE, "--seq", "must be from 2 to the model's %lld positions, not %lld",
                          (long long)w->bert.config.max_position_embeddings, (long long)w->seq);
+    if (w->batch * w->seq > WORKLOAD_MAX_TOKENS)
+        return error_set(err, ERR_USAGE, "--batch", "%lld texts of %lld tokens are more than %d tokens in one run",
+                         (long long)w->batch, (long long)w->seq, WORKLOAD_MAX_TOKENS);
     for (size_t i = 0; i < w->n_texts; i++) {
         w->facts[i].truncated = w->facts[i].tokens > (size_t)w->seq;
         w->n_truncated += w->facts[i].truncated;
@@ -216,7 +224,7 @@ int workload_open(struct workload *w, const struct workload_options *o, struct e
     const char *slash = strrchr(w->directory, '/');
     w->name = slash && slash[1] ? slash + 1 : w->directory;
     int rc = dir_exists(w->directory) ? 0
-                                      : error_set(err, ERR_INPUT, w->directory,
+                                      : error_set(err, ERR_INPUT, *w->directory ? w->directory : "WORKLOAD",
                                                   "is not a directory; a model directory holds config.json, "
                                                   "model.safetensors and vocab.txt");
     if (!rc)

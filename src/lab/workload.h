@@ -7,6 +7,8 @@
 #include "models/bert.h"
 #include "models/wordpiece.h"
 
+enum { WORKLOAD_MAX_TOKENS = 1 << 24 }; // in one run, padding included
+
 struct text_facts {
     size_t tokens;      // with [CLS] and [SEP], before any cut
     size_t most_pieces; // of one word
