@@ -4,32 +4,24 @@
 #include <stdlib.h>
 
 #include "base/file.h"
+#include "fixture.h"
 #include "ir/bind.h"
 #include "num/convert.h"
 
 const struct compile_override ir_strict_extrema = {"xla_cpu_enable_fast_min_max", OVERRIDE_BOOL, .boolean = false};
 
-static void give_up(const char *name, const char *message)
-{
-    printf("  fixture %s: %s\n", name, message);
-    fflush(stdout);
-    exit(1);
-}
-
 void ir_fixture_open(struct ir_fixture *f, const char *name)
 {
-    char path[1024];
+    char path[256];
     struct error err = {0};
-    struct str text;
-    str_init(&text);
+    snprintf(path, sizeof path, "ir/%s.json", name);
+    f->root = fixture_json(path);
+    snprintf(path, sizeof path, "ir/%s.bin", name);
     str_init(&f->bin);
-    snprintf(path, sizeof path, "%s/tests/fixtures/ir/%s.json", test_top(), name);
-    if (file_read(&text, path, 1u << 26, &err) || !(f->root = json_parse(str_text(&text), text.length, name, &err)))
-        give_up(name, err.message);
-    str_release(&text);
-    snprintf(path, sizeof path, "%s/tests/fixtures/ir/%s.bin", test_top(), name);
-    if (file_read(&f->bin, path, 1u << 26, &err))
-        give_up(name, err.message);
+    if (file_read(&f->bin, fixture_path(path), 1u << 26, &err)) {
+        printf("  fixture %s: %s\n", name, err.message);
+        exit(1);
+    }
 }
 
 void ir_fixture_close(struct ir_fixture *f)
@@ -45,8 +37,10 @@ struct shape ir_fixture_array(const struct ir_fixture *f, const json_t *array, c
     int rank = ir_fixture_ints(json_array_get(array, 1), dims, SHAPE_MAX_RANK);
     struct shape s = shape_of(dtype_from_name(type ? type : ""), rank, dims);
     int64_t offset = json_integer_value(json_array_get(array, 2));
-    if (s.dtype == DT_INVALID || offset < 0 || offset + shape_bytes(&s) > (int64_t)f->bin.length)
-        give_up("array", "is not inside the file");
+    if (s.dtype == DT_INVALID || offset < 0 || offset + shape_bytes(&s) > (int64_t)f->bin.length) {
+        printf("  fixture: an array is not inside the file\n");
+        exit(1);
+    }
     *bytes = str_text(&f->bin) + offset;
     return s;
 }
