@@ -101,6 +101,7 @@ static int run(struct cli *cli, struct error *err)
         .policy = cli_given(cli, "policy") ? cli_string(cli, "policy") : NULL,
         .batch = cli_int(cli, "batch", 0),
         .seq = cli_int(cli, "seq", 0),
+        .by_scope = strcmp(cli_string(cli, "by"), "scope") == 0,
     };
     o.n_chips = cli_strings(cli, "chip", &o.chips);
     int rc = price_open(&p, &o, err);
@@ -149,6 +150,11 @@ static const struct option options[] = {
      .min = 2,
      .max = 65536,
      .help = "tokens per text"},
+    {.name = "by",
+     .kind = OPTION_STRING,
+     .preset = "module",
+     .choices = "module scope",
+     .help = "a row for each kind of module, or for each place in the model (layer.3.mlp.up)"},
     {.name = NULL},
 };
 

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#include "ir/policy.h"
-
 double cost_product_flop(const struct cost *c)
 {
     double sum = 0;
@@ -124,7 +122,16 @@ static int name_index(const char **names, int *n, const char *name)
     return k;
 }
 
-static int traffic_init(struct traffic *t, struct arena *a, struct error *err)
+// The row an instruction belongs to; -1 for parameters.
+static int row_of(const struct instruction *in, bool by_scope, const struct cost_row *rows, int n)
+{
+    int r = in->op == OP_PARAMETER ? -1 : n - 1;
+    while (r >= 0 && strcmp(rows[r].group, by_scope ? in->scope : in->group) != 0)
+        r--;
+    return r;
+}
+
+static int traffic_init(struct traffic *t, bool by_scope, struct arena *a, struct error *err)
 {
     int n = t->m->n_instructions, n_scopes = 0, at = 0;
     const char **scopes = arena_new(a, const char *, n, err);
@@ -137,9 +144,8 @@ static int traffic_init(struct traffic *t, struct arena *a, struct error *err)
     for (int i = 0; i < n; i++) {
         const struct instruction *in = &t->m->instructions[i];
         t->scope[i] = name_index(scopes, &n_scopes, in->scope);
-        t->seen[i] = t->group[i] = -1;
-        for (int r = 0; in->op != OP_PARAMETER && r < t->n_rows && t->group[i] < 0; r++)
-            t->group[i] = strcmp(t->rows[r].group, in->group) == 0 ? r : -1;
+        t->seen[i] = -1;
+        t->group[i] = row_of(in, by_scope, t->rows, t->n_rows);
     }
     for (int s = 0; s < n_scopes; s++) {
         for (int i = 0; i < n; i++) {
@@ -186,10 +192,11 @@ static void enter(struct traffic *t, int i, int k)
 
 // A value made in one scope and used in another, or returned, is written once, and read by each scope that uses it: at
 // most once, and of what only a slice, a row or an update is taken from, only that.
-static int fused_bytes(const struct module *m, struct arena *a, struct cost_row *rows, int n_rows, struct error *err)
+static int fused_bytes(const struct module *m, bool by_scope, struct arena *a, struct cost_row *rows, int n_rows,
+                       struct error *err)
 {
     struct traffic t = {.m = m, .rows = rows, .n_rows = n_rows};
-    int rc = traffic_init(&t, a, err);
+    int rc = traffic_init(&t, by_scope, a, err);
     if (rc)
         return rc;
     for (int j = 0; j < m->n_instructions; j++) {
@@ -202,31 +209,52 @@ static int fused_bytes(const struct module *m, struct arena *a, struct cost_row 
     return 0;
 }
 
-int cost_groups(const struct module *m, struct arena *a, struct cost_row **out, int *n, struct cost *total,
-                struct error *err)
+// An empty row per name, in the order of first use.
+static int name_rows(const struct module *m, bool by_scope, struct arena *a, struct cost_row **out, int *n,
+                     struct error *err)
 {
-    const char *groups[256];
-    *n = module_groups(m, groups, 256);
-    struct cost_row *rows = arena_new(a, struct cost_row, *n, err);
+    struct cost_row *rows = arena_new(a, struct cost_row, m->n_instructions, err);
+    *n = 0;
+    *out = rows;
     if (!rows)
         return err ? err->code : ERR_MEMORY;
-    for (int r = 0; r < *n; r++)
-        rows[r].group = groups[r];
+    for (int i = 0; i < m->n_instructions; i++) {
+        const struct instruction *in = &m->instructions[i];
+        if (in->op != OP_PARAMETER && row_of(in, by_scope, rows, *n) < 0)
+            rows[(*n)++].group = by_scope ? in->scope : in->group;
+    }
+    return 0;
+}
+
+static int cost_by(const struct module *m, bool by_scope, struct arena *a, struct cost_row **out, int *n,
+                   struct cost *total, struct error *err)
+{
+    int rc = name_rows(m, by_scope, a, out, n, err);
+    if (rc)
+        return rc;
     for (int i = 0; i < m->n_instructions; i++) {
         struct cost c;
+        int r = row_of(&m->instructions[i], by_scope, *out, *n);
         cost_instruction(m, i, &c);
         c.bytes = 0;
-        for (int r = 0; r < *n; r++) {
-            if (strcmp(rows[r].group, m->instructions[i].group) == 0) {
-                cost_add(&rows[r].cost, &c);
-                break;
-            }
-        }
+        if (r >= 0)
+            cost_add(&(*out)[r].cost, &c);
     }
-    int rc = fused_bytes(m, a, rows, *n, err);
+    rc = fused_bytes(m, by_scope, a, *out, *n, err);
     memset(total, 0, sizeof *total);
     for (int r = 0; r < *n; r++)
-        cost_add(total, &rows[r].cost);
-    *out = rows;
+        cost_add(total, &(*out)[r].cost);
     return rc;
+}
+
+int cost_groups(const struct module *m, struct arena *a, struct cost_row **rows, int *n, struct cost *total,
+                struct error *err)
+{
+    return cost_by(m, false, a, rows, n, total, err);
+}
+
+int cost_scopes(const struct module *m, struct arena *a, struct cost_row **rows, int *n, struct cost *total,
+                struct error *err)
+{
+    return cost_by(m, true, a, rows, n, total, err);
 }

@@ -22,12 +22,15 @@ void cost_add(struct cost *to, const struct cost *c);
 void cost_instruction(const struct module *m, int instruction, struct cost *out);
 
 struct cost_row {
-    const char *group;
+    const char *group; // or scope
     struct cost cost;
 };
 
 // One row per group in the order of module_groups; *n rows in the arena.
 int cost_groups(const struct module *m, struct arena *a, struct cost_row **rows, int *n, struct cost *total,
+                struct error *err);
+// The same with a row per scope ("layer.3.mlp.up"), in the order of first use.
+int cost_scopes(const struct module *m, struct arena *a, struct cost_row **rows, int *n, struct cost *total,
                 struct error *err);
 
 #endif

@@ -49,7 +49,7 @@ int price_open(struct price *p, const struct price_options *o, struct error *err
             rc = module_apply_policy(&plain, &policy, false, &p->module, err);
     }
     if (!rc)
-        rc = cost_groups(&p->module, &p->arena, &p->rows, &p->n_rows, &p->total, err);
+        rc = (o->by_scope ? cost_scopes : cost_groups)(&p->module, &p->arena, &p->rows, &p->n_rows, &p->total, err);
     if (rc)
         return rc;
     module_weight_bytes(&p->module, &p->weight_bytes, &p->scale_bytes);

@@ -15,13 +15,14 @@ struct price_options {
     const char *const *chips; // floors are computed for these
     size_t n_chips;
     int64_t batch, seq; // 0: 32 and 128
+    bool by_scope;      // a row per scope in place of one per module
 };
 
 struct price {
     struct arena arena;
     const char *workload, *policy; // policy NULL for a product
     struct module module;          // under the policy
-    struct cost_row *rows;         // a row per group of the module
+    struct cost_row *rows;         // a row per group of the module, or per scope
     int n_rows;
     struct cost total;
     int64_t weight_bytes, scale_bytes;
