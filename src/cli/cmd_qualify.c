@@ -119,7 +119,7 @@ static int run(struct cli *cli, struct error *err)
         record_fail(&c.record, err, NULL, &ignored);
         cli_note(cli, "what was written so far is in %s", c.record.building);
     }
-    bool refused = !rc && c.qualify.has_require && c.qualify.chosen < 0;
+    bool refused = !rc && c.qualify.chosen < 0;
     if (c.opened)
         qualify_close(&c.qualify);
     str_release(&c.result);

@@ -13,7 +13,13 @@
 #include "plan/roofline.h"
 #include "record/record.h"
 
-enum { QUALIFY_MAX_POLICIES = 32, QUALIFY_MAX_CHIPS = 32, QUALIFY_MAX_GROUPS = 64, QUALIFY_SUBSETS = 3 };
+enum {
+    QUALIFY_MAX_POLICIES = 32,
+    QUALIFY_MAX_CHIPS = 32,
+    QUALIFY_MAX_GROUPS = 64,
+    QUALIFY_SUBSETS = 3,
+    QUALIFY_ADVICE = 8
+};
 
 // The metrics a requirement can name, NULL-ended.
 extern const char *const qualify_metrics[];
@@ -61,7 +67,7 @@ struct qualify_policy {
     struct worker_memory memory;
     bool meets;
     int n_unmet;
-    char unmet[REQUIRE_MAX][160];
+    char unmet[1 + REQUIRE_MAX][160];
 };
 
 struct qualify {
@@ -87,9 +93,9 @@ struct qualify {
     double margin_limit; // what counts as a low margin
     struct qualify_policy *policies;
     size_t n_policies;
-    int chosen; // index, or -1
+    int chosen; // index, or -1: nothing meets the requirement or, without one, gives finite results
     const char *reason;
-    const char *advice[8];
+    const char *advice[QUALIFY_ADVICE];
     int n_advice;
     double wall_s;
     bool open;

@@ -20,7 +20,9 @@ const char *const qualify_metrics[] = {"rel_l2",      "max_abs",      "snr_db", 
 
 const char *qualify_subset_rule(const struct qualify *q, int subset, char out[160])
 {
-    if (subset == 0)
+    if (subset == 0 && isnan(q->margin_limit))
+        snprintf(out, 160, "no embedding of f64 is finite: no margin is known");
+    else if (subset == 0)
         snprintf(out, 160, "f64 cosine of the nearest text exceeds the second's by at most %.4g (the lowest tenth)",
                  q->margin_limit);
     else if (subset == 1)
@@ -34,14 +36,20 @@ int qualify_subsets(struct qualify *q, struct error *err)
 {
     size_t n = q->workload.n_texts, columns = (size_t)q->workload.bert.config.hidden_size;
     double *margins = arena_new(&q->arena, double, n, err), *scratch = arena_new(&q->arena, double, n, err);
+    double *finite = arena_new(&q->arena, double, n, err);
     for (int s = 0; s < QUALIFY_SUBSETS; s++)
         q->masks[s] = arena_new(&q->arena, uint8_t, n, err);
-    if (!margins || !scratch || !q->masks[0] || !q->masks[1] || !q->masks[2])
+    if (!margins || !scratch || !finite || !q->masks[0] || !q->masks[1] || !q->masks[2])
         return ERR_MEMORY;
     int rc = retrieval_margins(q->reference, n, columns, margins, err);
     if (rc)
         return rc;
-    q->margin_limit = stats_quantile(margins, n, LOW_MARGIN_SHARE, scratch);
+    size_t known = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (isfinite(margins[i]))
+            finite[known++] = margins[i];
+    }
+    q->margin_limit = known ? stats_quantile(finite, known, LOW_MARGIN_SHARE, scratch) : (double)NAN;
     for (size_t i = 0; i < n; i++) {
         q->masks[0][i] = margins[i] <= q->margin_limit;
         q->masks[1][i] = q->workload.facts[i].most_pieces >= RARE_PIECES;
@@ -52,15 +60,21 @@ int qualify_subsets(struct qualify *q, struct error *err)
     return 0;
 }
 
-static double cosine(const double *x, const double *y, size_t n)
+// Lowest cosine of the texts of a subset.
+static int subset_cosine(const struct qualify *q, const struct qualify_policy *p, int subset, double *out,
+                         struct error *err)
 {
-    double xy = 0, xx = 0, yy = 0;
-    for (size_t i = 0; i < n; i++) {
-        xy += x[i] * y[i];
-        xx += x[i] * x[i];
-        yy += y[i] * y[i];
+    size_t columns = (size_t)q->workload.bert.config.hidden_size;
+    struct measures m;
+    int rc = 0;
+    measures_begin(&m, columns, RELATIVE_FLOOR);
+    for (size_t i = 0; i < q->workload.n_texts && !rc; i++) {
+        if (q->masks[subset][i])
+            rc = measures_add(&m, q->reference + i * columns, DT_F64, p->result + i * columns, 1, err);
     }
-    return xy / sqrt(xx * yy);
+    measures_finish(&m);
+    *out = m.cosine_min;
+    return rc;
 }
 
 int qualify_judge(struct qualify *q, struct qualify_policy *p, struct error *err)
@@ -76,18 +90,11 @@ int qualify_judge(struct qualify *q, struct qualify_policy *p, struct error *err
     if (rc)
         return rc;
     p->task = all[0];
-    for (int s = 0; s < QUALIFY_SUBSETS; s++) {
+    for (int s = 0; s < QUALIFY_SUBSETS && !rc; s++) {
         p->subsets[s] = all[1 + s];
-        p->subset_cosine_min[s] = NAN;
-        for (size_t i = 0; i < n; i++) {
-            if (q->masks[s][i]) {
-                double c = cosine(q->reference + i * columns, p->result + i * columns, columns);
-                if (!(c >= p->subset_cosine_min[s]))
-                    p->subset_cosine_min[s] = c;
-            }
-        }
+        rc = subset_cosine(q, p, s, &p->subset_cosine_min[s], err);
     }
-    return 0;
+    return rc;
 }
 
 double qualify_metric(const struct qualify *q, const struct qualify_policy *p, const char *metric)
@@ -118,9 +125,22 @@ double qualify_metric(const struct qualify *q, const struct qualify_policy *p, c
     return NAN;
 }
 
+// What is not finite is no answer, whatever is or is not demanded.
 static void check_policy(struct qualify *q, struct qualify_policy *p)
 {
+    const struct measures *m = &p->errors;
     p->meets = p->ok;
+    p->n_unmet = 0;
+    if (!p->ok) {
+        snprintf(p->unmet[p->n_unmet++], sizeof p->unmet[0], "it could not be run");
+        return;
+    }
+    if (m->nonfinite_reference || m->nonfinite_result) {
+        p->meets = false;
+        snprintf(p->unmet[p->n_unmet++], sizeof p->unmet[0], "%zu of %zu elements of %s are not finite",
+                 m->nonfinite_reference ? m->nonfinite_reference : m->nonfinite_result, m->elements,
+                 m->nonfinite_reference ? "the f64 reference" : "its embeddings");
+    }
     for (int i = 0; i < q->require.n; i++) {
         double value = qualify_metric(q, p, q->require.clauses[i].metric);
         if (!require_holds(&q->require, i, value, p->unmet[p->n_unmet])) {
@@ -136,7 +156,7 @@ static int64_t stored(const struct qualify_policy *p)
 }
 
 // Cheapest: least device time per item, since that is what is paid for; among those that the paired samples cannot tell
-// from the fastest (within 1 %), fewest stored bytes.
+// from the fastest (the same within 1 %, or 1 lies in the interval of the ratio), fewest stored bytes.
 static int choose(struct qualify *q, struct error *err)
 {
     int fastest = -1, best = -1;
@@ -154,67 +174,119 @@ static int choose(struct qualify *q, struct error *err)
         int rc = measure_compare(&c, f->samples_ns, p->samples_ns, p->n_samples, 0.01, 0.95, err);
         if (rc)
             return rc;
-        if (c.verdict != VERDICT_SLOWER && stored(p) < stored(&q->policies[best]))
+        bool tie = c.verdict == VERDICT_SAME || (c.low <= 1 && c.high >= 1);
+        if (tie && stored(p) < stored(&q->policies[best]))
             best = (int)i;
     }
     q->chosen = best;
     return 0;
 }
 
-// The weight tensor that lost most in a policy.
+// The weight tensor that lost most in a policy; NULL when none lost anything.
 static const struct subject_tensor *worst_tensor(const struct qualify_policy *p)
 {
     const struct subject_tensor *worst = NULL;
     for (size_t i = 0; i < p->subject.n_tensors; i++) {
         const struct subject_tensor *t = &p->subject.tensors[i];
-        if (!worst || t->stats.rel_l2 > worst->stats.rel_l2)
+        if (t->stats.rel_l2 > (worst ? worst->stats.rel_l2 : 0))
             worst = t;
     }
     return worst;
 }
 
-static bool demands_only_time(const struct qualify_policy *p)
+// Whether everything that a policy misses is one of these metrics.
+static bool misses_only(const struct qualify_policy *p, const char *const *metrics)
 {
-    bool time_only = p->n_unmet > 0;
-    for (int i = 0; i < p->n_unmet; i++)
-        time_only = time_only && (strstr(p->unmet[i], "_ms ") || strstr(p->unmet[i], "items_per_s"));
-    return time_only;
+    bool only = p->n_unmet > 0;
+    for (int i = 0; i < p->n_unmet; i++) {
+        bool found = false;
+        for (const char *const *m = metrics; *m; m++)
+            found = found || (strncmp(p->unmet[i], *m, strlen(*m)) == 0 && p->unmet[i][strlen(*m)] == ' ');
+        only = only && found;
+    }
+    return only;
+}
+
+static bool all_f32(const struct policy *y)
+{
+    return y->w == DT_F32 && y->a == DT_F32 && y->op == DT_F32 && y->acc == DT_F32 && y->red == DT_F32 &&
+           y->norm == DT_F32 && y->out == DT_F32;
+}
+
+// A group that divides the rows of every weight; 0 when none of the usual ones does.
+static int usual_group(const struct qualify *q)
+{
+    const struct bert_config *c = &q->workload.bert.config;
+    for (int group = 64; group >= 16; group /= 2) {
+        if (c->hidden_size % group == 0 && c->intermediate_size % group == 0)
+            return group;
+    }
+    return 0;
+}
+
+// What would make the numbers better.
+static const char *more_precise(struct qualify *q, const struct qualify_policy *p, struct error *err)
+{
+    const struct policy *y = &p->policy;
+    struct arena *a = &q->arena;
+    bool integers = y->w == DT_S8 || y->w == DT_S4;
+    int group = usual_group(q);
+    bool half = y->w == DT_F16 || y->a == DT_F16 || y->op == DT_F16 || y->acc == DT_F16 || y->out == DT_F16;
+    if (p->errors.nonfinite_result && half)
+        return arena_printf(a, err, "%s: numbers beyond the range of f16: --policy bf16 reaches as far as f32",
+                            y->name);
+    if (p->errors.nonfinite_result)
+        return arena_printf(a, err, "%s: numbers beyond the range of f32: check the weights", y->name);
+    if (integers && y->w_grain == GRAIN_GROUP && y->w_group > 16 && y->w_group % 2 == 0)
+        return arena_printf(a, err, "%s: finer groups: --policy w=%s/group:%lld,a=%s", y->name, dtype_name(y->w),
+                            (long long)(y->w_group / 2), dtype_name(y->a));
+    if (y->w == DT_S4)
+        return arena_printf(a, err, "%s: more bits: --policy w8a16", y->name);
+    if (y->op == DT_S8)
+        return arena_printf(a, err, "%s: floating activations keep the stored bytes: --policy w8a16", y->name);
+    if (integers && y->w_grain != GRAIN_GROUP && group)
+        return arena_printf(a, err, "%s: groups in place of channels: --policy w=%s/group:%d,a=%s", y->name,
+                            dtype_name(y->w), group, dtype_name(y->a));
+    if (!all_f32(y))
+        return arena_printf(a, err, "%s: a wider float format: --policy f32", y->name);
+    return arena_printf(a, err, "%s: the requirement asks for more than arithmetic in f32 gives", y->name);
 }
 
 static int add_advice(struct qualify *q, const struct qualify_policy *p, struct error *err)
 {
-    const struct policy *y = &p->policy;
-    const char *text = NULL;
+    static const char *const time_metrics[] = {"p50_ms", "p90_ms", "min_ms", "items_per_s", NULL};
+    static const char *const cost_metrics[] = {"p50_ms",       "p90_ms",     "min_ms",         "items_per_s",
+                                               "weight_bytes", "compile_ms", "peak_rss_bytes", NULL};
+    const char *name = p->policy.name, *text;
     const struct subject_tensor *worst = worst_tensor(p);
-    bool integers = y->w == DT_S8 || y->w == DT_S4;
-    if (q->n_advice == 8 || p->meets || !p->ok)
+    bool cost_only = misses_only(p, cost_metrics);
+    if (p->meets || !p->ok || (p->errors.nonfinite_reference && q->n_advice))
         return 0;
-    if (demands_only_time(p))
+    if (p->errors.nonfinite_reference)
+        text = arena_printf(&q->arena, err, "the weights give no finite f64 result: check the checkpoint");
+    else if (misses_only(p, time_metrics))
+        text =
+            arena_printf(&q->arena, err,
+                         "%s: accurate enough but too slow; try a smaller --batch or --seq, or another device", name);
+    else if (cost_only)
         text = arena_printf(&q->arena, err,
-                            "%s: accurate enough but too slow; try a smaller --batch or --seq, or another device",
-                            y->name);
-    else if (integers && y->w_grain == GRAIN_GROUP && y->w_group > 16)
-        text = arena_printf(&q->arena, err, "%s: finer groups: --policy w=%s/group:%lld,a=%s", y->name,
-                            dtype_name(y->w), (long long)(y->w_group / 2), dtype_name(y->a));
-    else if (y->w == DT_S4)
-        text = arena_printf(&q->arena, err, "%s: more bits: --policy w8a16", y->name);
-    else if (y->op == DT_S8)
-        text = arena_printf(&q->arena, err, "%s: floating activations keep the stored bytes: --policy w8a16", y->name);
-    else if (integers)
-        text = arena_printf(&q->arena, err, "%s: groups in place of channels: --policy w=%s/group:64,a=%s", y->name,
-                            dtype_name(y->w), dtype_name(y->a));
-    else if (y->w != DT_F32)
-        text = arena_printf(&q->arena, err, "%s: a wider float format: --policy f32", y->name);
-    if (text)
+                            "%s: accurate enough but too large; --policy w8a16 and --policy w4a16 store less", name);
+    else
+        text = more_precise(q, p, err);
+    if (!text)
+        return ERR_MEMORY;
+    if (q->n_advice < QUALIFY_ADVICE)
         q->advice[q->n_advice++] = text;
-    if (integers && worst && q->n_advice < 8) {
-        text = arena_printf(&q->arena, err,
-                            "%s: the weight that loses most is %s (relative L2 %.3g): a floating policy for that layer "
-                            "helps first",
-                            y->name, worst->name, worst->stats.rel_l2);
-        q->advice[q->n_advice++] = text;
-    }
-    return err->code;
+    bool integers = p->policy.w == DT_S8 || p->policy.w == DT_S4;
+    bool finite = !p->errors.nonfinite_reference && !p->errors.nonfinite_result;
+    if (!integers || !worst || cost_only || !finite || q->n_advice == QUALIFY_ADVICE)
+        return 0;
+    text = arena_printf(&q->arena, err,
+                        "%s: the weight that loses most is %s (relative L2 %.3g): a floating policy for that layer "
+                        "helps first",
+                        name, worst->name, worst->stats.rel_l2);
+    q->advice[q->n_advice++] = text;
+    return text ? 0 : ERR_MEMORY;
 }
 
 static int explain(struct qualify *q, struct error *err)
@@ -229,7 +301,7 @@ static int explain(struct qualify *q, struct error *err)
                  p->policy.name, q->has_require ? "meets the requirement" : "ran", p->time.p50,
                  (double)stored(p) / 1e6);
     } else {
-        str_add(&s, "no policy meets the requirement");
+        str_add(&s, q->has_require ? "no policy meets the requirement" : "no policy gives finite results");
     }
     int rc = str_check(&s, err);
     if (!rc)

@@ -19,6 +19,13 @@ static void measured(struct jw *w, const char *key, double value, const char *un
     quantity_json_kv(w, key, quantity_make(value, unit, ORIGIN_MEASURED, source));
 }
 
+// The same; where there is no number, the source is why.
+static void measured_or(struct jw *w, const char *key, double value, const char *unit, const char *source,
+                        const char *why_not)
+{
+    measured(w, key, value, unit, isfinite(value) ? source : why_not);
+}
+
 // Bytes that a compiler or device reports; negative stands for "not offered".
 static void offered(struct jw *w, const char *key, int64_t bytes, enum origin origin, const char *source)
 {
@@ -235,7 +242,10 @@ static void write_failure(const struct qualify_policy *p, struct jw *w)
         jw_kv_null(w, "value");
     jw_kv_string(w, "doing", p->has_failure ? p->failure.doing : p->error.where);
     jw_kv_string(w, "stderr_tail", p->has_failure ? p->failure.stderr_tail : "");
-    jw_kv_string(w, "message", p->error.message);
+    char message[sizeof p->error.where + sizeof p->error.message + 2];
+    bool place = !p->has_failure && p->error.where[0];
+    snprintf(message, sizeof message, "%s%s%s", place ? p->error.where : "", place ? ": " : "", p->error.message);
+    jw_kv_string(w, "message", message);
     jw_object_end(w);
 }
 
@@ -257,22 +267,32 @@ static void write_memory(const struct qualify_policy *p, struct jw *w)
 
 static void write_task(struct jw *w, const struct retrieval *r)
 {
-    measured(w, "top1", r->top1, "1", "share of queries whose nearest text is that of f64");
-    measured(w, "top10", r->top10, "1", "mean share of the ten nearest texts that f64 has too");
-    measured(w, "spearman", r->spearman, "1", "mean rank correlation with f64 of all texts by similarity");
+    static const char none[] = "there is no such text";
+    measured_or(w, "top1", r->top1, "1", "share of queries whose nearest text is that of f64", none);
+    measured_or(w, "top10", r->top10, "1", "mean share of the ten nearest texts that f64 has too", none);
+    measured_or(w, "spearman", r->spearman, "1", "mean rank correlation with f64 of all texts by similarity", none);
 }
 
 static void write_errors(const struct qualify *q, const struct qualify_policy *p, struct jw *w)
 {
-    char rule[160];
+    char rule[160], broken[96];
     const struct measures *m = &p->errors;
+    bool finite = !m->nonfinite_reference && !m->nonfinite_result;
+    const char *zero = "every embedding of f64 is zero", *none = "there is no element";
+    snprintf(broken, sizeof broken, "%zu of %zu elements of %s are not finite",
+             m->nonfinite_reference ? m->nonfinite_reference : m->nonfinite_result, m->elements,
+             m->nonfinite_reference ? "the f64 reference" : "the result");
     jw_key(w, "errors");
     jw_object(w);
-    measured(w, "rel_l2", m->rel_l2, "1", "||x - x64|| / ||x64|| over all texts");
-    measured(w, "max_abs", m->max_abs, "1", "largest |x - x64|");
-    measured(w, "snr_db", m->snr_db, "dB", "20 log10(||x64|| / ||x - x64||)");
-    measured(w, "cosine_min", m->cosine_min, "1", "lowest cosine of a text's embedding with f64's");
-    measured(w, "max_relative", m->max_rel, "1", "largest |x - x64| / max(|x64|, 0.001)");
+    measured_or(w, "rel_l2", m->rel_l2, "1", "||x - x64|| / ||x64|| over all texts", finite ? zero : broken);
+    measured_or(w, "max_abs", m->max_abs, "1", "largest |x - x64|", finite ? none : broken);
+    measured_or(w, "snr_db", m->snr_db, "dB", "20 log10(||x64|| / ||x - x64||)",
+                !finite          ? broken
+                : m->max_abs > 0 ? zero
+                                 : "infinite: there is no error");
+    measured_or(w, "cosine_min", m->cosine_min, "1", "lowest cosine of a text's embedding with f64's",
+                finite ? zero : broken);
+    measured_or(w, "max_relative", m->max_rel, "1", "largest |x - x64| / max(|x64|, 0.001)", finite ? none : broken);
     jw_kv_uint(w, "non_finite", m->nonfinite_result);
     jw_object_end(w);
     jw_key(w, "task");
@@ -287,7 +307,10 @@ static void write_errors(const struct qualify *q, const struct qualify_policy *p
         jw_kv_string(w, "rule", qualify_subset_rule(q, s, rule));
         jw_kv_uint(w, "texts", q->subset_texts[s]);
         write_task(w, &p->subsets[s]);
-        measured(w, "cosine_min", p->subset_cosine_min[s], "1", "lowest cosine with f64 in the subset");
+        measured_or(w, "cosine_min", p->subset_cosine_min[s], "1", "lowest cosine with f64 in the subset",
+                    q->subset_texts[s] == 0 ? "there is no such text"
+                    : finite                ? zero
+                                            : broken);
         jw_object_end(w);
     }
     jw_array_end(w);
@@ -389,9 +412,10 @@ static int write_measured(const struct qualify *q, const struct qualify_policy *
     measured(w, "p50_ms", s->p50, "ms", device);
     measured(w, "p90_ms", s->p90, "ms", device);
     measured(w, "min_ms", s->min, "ms", device);
-    measured(w, "mad_ms", s->mad, "ms", "median absolute deviation times 1.4826");
-    measured(w, "ci_low_ms", s->p50_low, "ms", "exact binomial interval of the median, 95 %");
-    measured(w, "ci_high_ms", s->p50_high, "ms", "exact binomial interval of the median, 95 %");
+    measured_or(w, "mad_ms", s->mad, "ms", "median absolute deviation times 1.4826", "one sample has no spread");
+    measured_or(w, "ci_low_ms", s->p50_low, "ms", "exact binomial interval of the median, 95 %", "one sample has none");
+    measured_or(w, "ci_high_ms", s->p50_high, "ms", "exact binomial interval of the median, 95 %",
+                "one sample has none");
     quantity_json_samples(w, "samples_ms", ms, p->n_samples, "ms", device);
     free(ms);
     jw_kv_uint(w, "outliers", s->outliers);
@@ -421,8 +445,8 @@ static void write_paired(const struct qualify *q, const struct qualify_policy *p
     jw_object(w);
     jw_kv_string(w, "against", first->policy.name);
     measured(w, "ratio", p->paired.ratio, "1", source);
-    measured(w, "low", p->paired.low, "1", source);
-    measured(w, "high", p->paired.high, "1", source);
+    measured_or(w, "low", p->paired.low, "1", source, "one pair has no interval");
+    measured_or(w, "high", p->paired.high, "1", source, "one pair has no interval");
     jw_kv_uint(w, "pairs", p->paired.pairs);
     jw_kv_string(w, "verdict", measure_verdict_name(p->paired.verdict));
     jw_object_end(w);
