@@ -11,6 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static int64_t modified_ns(const struct stat *st)
+{
+    return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+}
+
 int file_map_open(struct file_map *m, const char *path, struct error *err)
 {
     memset(m, 0, sizeof *m);
@@ -26,6 +31,7 @@ int file_map_open(struct file_map *m, const char *path, struct error *err)
         return error_set(err, ERR_INPUT, path, "is not a regular file");
     }
     m->size = (size_t)st.st_size;
+    m->modified_ns = modified_ns(&st);
     if (m->size) {
         void *p = mmap(NULL, m->size, PROT_READ, MAP_SHARED, fd, 0);
         if (p == MAP_FAILED) {
@@ -38,6 +44,14 @@ int file_map_open(struct file_map *m, const char *path, struct error *err)
     m->fd = fd;
     memcpy(m->path, path, strlen(path) + 1);
     return 0;
+}
+
+int file_map_unchanged(const struct file_map *m, struct error *err)
+{
+    struct stat st;
+    if (fstat(m->fd, &st) == 0 && (size_t)st.st_size == m->size && modified_ns(&st) == m->modified_ns)
+        return 0;
+    return error_set(err, ERR_INPUT, m->path, "was changed while it was in use");
 }
 
 void file_map_close(struct file_map *m)

@@ -15,13 +15,16 @@
 struct file_map {
     const uint8_t *data;
     size_t size;
-    int fd; // stays open: it can be handed to another process
+    int fd;              // stays open: it can be handed to another process
+    int64_t modified_ns; // when it was last written to, as of file_map_open
     char path[1024];
 };
 
 // Opens and maps; ERR_INPUT names the path and the reason (missing, a directory, a pipe, no permission).
 int file_map_open(struct file_map *m, const char *path, struct error *err);
 void file_map_close(struct file_map *m);
+// ERR_INPUT when somebody has written to the file, or cut it, since it was opened.
+int file_map_unchanged(const struct file_map *m, struct error *err);
 // Gives the resident pages of [offset, offset+size) back to the page cache (they were copied elsewhere).
 void file_map_forget(const struct file_map *m, size_t offset, size_t size);
 

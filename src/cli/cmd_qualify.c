@@ -44,10 +44,9 @@ static int write_config(struct call *c, struct error *err)
     jw_init(&w, &config, false);
     jw_object(&w);
     record_provenance(&w, &c->record);
-    int rc = qualify_config(&c->qualify, &w, err);
+    qualify_config(&c->qualify, &w);
     jw_object_end(&w);
-    if (!rc)
-        rc = jw_finish(&w, err);
+    int rc = jw_finish(&w, err);
     if (!rc)
         rc = record_config(&c->record, config.text, config.length, err);
     str_release(&config);
@@ -84,7 +83,11 @@ static int render(struct cli *cli, struct call *c, struct error *err)
 
 static int run_recorded(struct cli *cli, struct call *c, struct error *err)
 {
+    struct error absent = {0};
+    int found = qualify_find_device(&c->qualify, &absent);
     int rc = write_config(c, err);
+    if (!rc && found)
+        rc = error_set(err, found, absent.where, "%s", absent.message);
     if (!rc)
         rc = qualify_run(&c->qualify, &c->record, err);
     if (!rc)
@@ -97,6 +100,21 @@ static int run_recorded(struct cli *cli, struct call *c, struct error *err)
     if (!cli->record)
         return ERR_MEMORY;
     return cli->json ? cli_envelope(cli, str_text(&c->result), NULL, err) : 0;
+}
+
+// What is left of a run that failed: why, and how each worker ended.
+static void keep_failed(struct cli *cli, struct call *c, const struct error *why)
+{
+    struct error ignored = {0}; // the first error is the one to tell
+    struct str details;
+    struct jw w;
+    str_init(&details);
+    jw_init(&w, &details, false);
+    qualify_failures(&c->qualify, &w);
+    bool known = jw_finish(&w, &ignored) == 0;
+    record_fail(&c->record, why, known ? str_text(&details) : NULL, &ignored);
+    str_release(&details);
+    cli_note(cli, "what was written so far is in %s", c->record.building);
 }
 
 static int run(struct cli *cli, struct error *err)
@@ -114,11 +132,8 @@ static int run(struct cli *cli, struct error *err)
         c.recorded = true;
         rc = run_recorded(cli, &c, err);
     }
-    if (rc < 0 && c.recorded) {
-        struct error ignored = {0}; // the first error is the one to tell
-        record_fail(&c.record, err, NULL, &ignored);
-        cli_note(cli, "what was written so far is in %s", c.record.building);
-    }
+    if (rc < 0 && c.recorded)
+        keep_failed(cli, &c, err);
     bool refused = !rc && c.qualify.chosen < 0;
     if (c.opened)
         qualify_close(&c.qualify);

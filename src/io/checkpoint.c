@@ -209,8 +209,11 @@ static int open_index(struct checkpoint *c, const char *path, struct error *err)
     str_release(&text);
     if (!root)
         return rc ? rc : ERR_INPUT;
+    c->index_path = arena_strdup(&c->arena, path, err);
     json_t *map = json_object_get(root, "weight_map");
-    if (!json_is_object(map) || json_object_size(map) == 0)
+    if (!c->index_path)
+        rc = ERR_MEMORY;
+    else if (!json_is_object(map) || json_object_size(map) == 0)
         rc = error_set(err, ERR_INPUT, path, "\"weight_map\" must be an object that names the file of every tensor");
     else
         rc = open_shards(c, map, path, err);

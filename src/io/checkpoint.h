@@ -35,6 +35,7 @@ struct checkpoint {
     struct arena arena;
     struct file_map *files;
     size_t file_count;
+    const char *index_path; // of the index that named the files; NULL when there was none
     struct tensor_view *tensors;
     size_t count;
     struct checkpoint_metadata *metadata; // of all files, in the order they come

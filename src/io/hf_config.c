@@ -248,7 +248,7 @@ static int read_pooling(struct sentence_config *c, const char *directory, const 
 {
     if (!stays_inside(module))
         return error_set(err, ERR_INPUT, modules, "module path \"%s\" leads out of the directory", module);
-    char path[1024];
+    char *path = c->pooling_path;
     int rc = join(path, directory, module, "/config.json", err);
     struct str text;
     str_init(&text);

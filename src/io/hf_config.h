@@ -51,8 +51,9 @@ int pooling_parse(const char *text, size_t n, const char *path, enum pooling_mod
 struct sentence_config {
     enum pooling_mode pooling;
     bool normalize;
-    int64_t max_seq_length; // tokens with [CLS] and [SEP]; 0: not said
-    bool found;             // modules.json was there
+    int64_t max_seq_length;  // tokens with [CLS] and [SEP]; 0: not said
+    char pooling_path[1024]; // the file that `pooling` comes from; empty: none
+    bool found;              // modules.json was there
 };
 
 int sentence_config_open(struct sentence_config *c, const char *directory, struct error *err);

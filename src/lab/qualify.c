@@ -108,7 +108,7 @@ static int open_all(struct qualify *q, struct error *err)
     if (rc)
         return rc;
     q->n_groups = module_groups(&q->module, q->groups, QUALIFY_MAX_GROUPS);
-    rc = checkpoint_sha256(&q->workload.checkpoint, q->checkpoint_sha256, err);
+    rc = qualify_list_files(q, err);
     return rc ? rc : price_policies(q, err);
 }
 
@@ -170,6 +170,28 @@ static int copy_device(struct qualify *q, const struct worker_info *from, struct
     return 0;
 }
 
+static void keep_failure(struct qualify *q, const struct worker *w)
+{
+    const struct worker_failure *f = w ? worker_failure(w) : NULL;
+    if (!f)
+        return;
+    q->failure = *f;
+    q->has_failure = true;
+}
+
+int qualify_find_device(struct qualify *q, struct error *err)
+{
+    struct worker *w;
+    struct worker_options o = q->options->worker;
+    o.label = "device";
+    int rc = worker_start(&w, &o, err);
+    if (!rc)
+        rc = copy_device(q, worker_info(w), err);
+    keep_failure(q, w);
+    worker_stop(w);
+    return rc;
+}
+
 static int run_reference(struct qualify *q, struct error *err)
 {
     struct subject s;
@@ -187,6 +209,7 @@ static int run_reference(struct qualify *q, struct error *err)
     int rc = subject_open(&s, &q->workload, &o, err);
     if (!rc)
         rc = subject_run_all(&s, &q->workload, q->reference, err);
+    keep_failure(q, s.worker);
     subject_close(&s);
     if (rc)
         error_context(err, "the f64 reference");
@@ -218,8 +241,6 @@ static int evaluate(struct qualify *q, struct qualify_policy *p, struct error *e
         .worker = q->options->worker, .module = &q->module, .policy = &p->policy, .label = p->policy.name};
     p->opened = true;
     int rc = subject_open(&p->subject, &q->workload, &o, err);
-    if (p->subject.worker && !q->device && copy_device(q, worker_info(p->subject.worker), err))
-        return ERR_MEMORY;
     if (!rc)
         rc = subject_run_all(&p->subject, &q->workload, p->result, err);
     return rc ? rc : qualify_judge(q, p, err);
@@ -410,7 +431,9 @@ static int count_alive(const struct qualify *q, struct error *err)
 int qualify_run(struct qualify *q, struct record *record, struct error *err)
 {
     uint64_t start = clock_ns();
-    int rc = run_reference(q, err);
+    int rc = q->device ? 0 : qualify_find_device(q, err);
+    if (!rc)
+        rc = run_reference(q, err);
     if (!rc)
         rc = qualify_subsets(q, err);
     for (size_t i = 0; i < q->n_policies && !rc; i++) {
@@ -431,6 +454,8 @@ int qualify_run(struct qualify *q, struct record *record, struct error *err)
         rc = measure_rounds(q, err);
     if (!rc)
         rc = each(q, "inspect", after_measuring, err);
+    if (!rc)
+        rc = qualify_check_files(q, err);
     if (!rc)
         rc = count_alive(q, err);
     const struct qualify_policy *first = NULL;

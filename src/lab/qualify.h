@@ -37,6 +37,12 @@ struct qualify_options {
     uint64_t seed;       // of the order of the rounds
 };
 
+struct qualify_file {
+    const char *path;
+    size_t bytes;
+    char sha256[65];
+};
+
 // What one policy came to.
 struct qualify_policy {
     struct policy policy;
@@ -84,8 +90,12 @@ struct qualify {
     size_t n_chips;
     struct host_facts host;
     struct threads *threads;    // of this process: rankings
-    struct worker_info *device; // that the policies ran on, copied into the arena
-    char checkpoint_sha256[65];
+    struct worker_info *device; // that the policies run on, copied into the arena
+    struct qualify_file *files; // every file read but the texts: checkpoint first
+    size_t n_files;
+    char checkpoint_sha256[65];    // checkpoint_sha256 of io/checkpoint.h
+    struct worker_failure failure; // of a worker that was no policy's
+    bool has_failure;
     double *reference;     // [texts, hidden]
     uint64_t reference_ns; // whole f64 run
     uint8_t *masks[QUALIFY_SUBSETS];
@@ -101,16 +111,22 @@ struct qualify {
     bool open;
 };
 
-// Checks every option and file (nothing runs yet): ERR_USAGE, ERR_INPUT. Then qualify_config writes what will be done
-// into an open JSON object, for config.json, before anything is measured.
+// Checks every option and file (nothing runs yet): ERR_USAGE, ERR_INPUT. qualify_find_device sees to it that the device
+// is there before anything is computed. Then qualify_config writes what will be done into an open JSON object, for
+// config.json, before anything is measured.
 int qualify_open(struct qualify *q, const struct qualify_options *o, const struct progress *progress,
                  struct error *err);
-int qualify_config(const struct qualify *q, struct jw *w, struct error *err);
+int qualify_find_device(struct qualify *q, struct error *err);
+void qualify_config(const struct qualify *q, struct jw *w);
 
 // Runs everything. A policy that fails is a row; ERR_DEVICE only when the reference or every policy failed (with the
 // first one's error), ERR_INTERRUPTED when the user stopped it. Programs and samples are written into the record when
 // it is given.
 int qualify_run(struct qualify *q, struct record *record, struct error *err);
+
+// How the worker of the device or of the reference ended, and every policy that failed, as one JSON object: the details
+// of failure.json.
+void qualify_failures(const struct qualify *q, struct jw *w);
 
 // The `result` object of assay.qualify/1.
 int qualify_json(const struct qualify *q, struct jw *w, struct error *err);
@@ -118,6 +134,11 @@ int qualify_json(const struct qualify *q, struct jw *w, struct error *err);
 // A policy's value of a metric of qualify_metrics; NAN when not known.
 double qualify_metric(const struct qualify *q, const struct qualify_policy *p, const char *metric);
 void qualify_close(struct qualify *q);
+
+// Hashes every file of the workload, once, before anything runs (qualify_files.c); and afterwards sees to it that
+// nobody has changed the weights meanwhile: policies that read different ones cannot be compared (ERR_INPUT).
+int qualify_list_files(struct qualify *q, struct error *err);
+int qualify_check_files(const struct qualify *q, struct error *err);
 
 // Steps of qualify_run (qualify_decide.c): subsets of the texts; meets and unmet of each policy, the choice, the
 // advice.

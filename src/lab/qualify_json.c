@@ -42,31 +42,20 @@ static const char *device_label(const struct qualify *q)
 
 // ---- workload, device
 
-static int write_files(const struct qualify *q, struct jw *w, struct error *err)
+static void write_files(const struct qualify *q, struct jw *w)
 {
-    static const char *const side[] = {"config.json", "vocab.txt", "tokenizer_config.json", "modules.json"};
-    char path[1200];
-    int rc = 0;
     jw_array(w);
-    for (size_t i = 0; i < q->workload.checkpoint.file_count && !rc; i++) {
-        char hex[65];
-        rc = checkpoint_file_sha256(&q->workload.checkpoint, i, hex, err);
+    for (size_t i = 0; i < q->n_files; i++) {
         jw_object(w);
-        jw_kv_string(w, "path", q->workload.checkpoint.files[i].path);
-        jw_kv_uint(w, "bytes", q->workload.checkpoint.files[i].size);
-        jw_kv_string(w, "sha256", hex);
+        jw_kv_string(w, "path", q->files[i].path);
+        jw_kv_uint(w, "bytes", q->files[i].bytes);
+        jw_kv_string(w, "sha256", q->files[i].sha256);
         jw_object_end(w);
     }
-    for (size_t i = 0; i < sizeof side / sizeof side[0] && !rc; i++) {
-        snprintf(path, sizeof path, "%s/%s", q->workload.directory, side[i]);
-        if (file_exists(path))
-            rc = record_file_entry(w, path, err);
-    }
     jw_array_end(w);
-    return rc;
 }
 
-static int write_workload(const struct qualify *q, struct jw *w, struct error *err)
+static void write_workload(const struct qualify *q, struct jw *w)
 {
     const struct workload *l = &q->workload;
     jw_object(w);
@@ -91,7 +80,7 @@ static int write_workload(const struct qualify *q, struct jw *w, struct error *e
     jw_kv_string(w, "sha256", l->text_sha256);
     jw_object_end(w);
     jw_key(w, "files");
-    return write_files(q, w, err);
+    write_files(q, w);
 }
 
 static void write_load(const struct qualify *q, struct jw *w)
@@ -226,13 +215,21 @@ static void write_chips(const struct qualify *q, struct jw *w)
 
 // ---- one policy
 
+static void write_worker_failure(const struct worker_failure *f, struct jw *w)
+{
+    jw_object(w);
+    jw_kv_string(w, "kind", worker_failure_kind_name(f->kind));
+    jw_kv_int(w, "value", f->value);
+    jw_kv_string(w, "doing", f->doing);
+    jw_kv_string(w, "stderr_tail", f->stderr_tail);
+    jw_object_end(w);
+}
+
 static void write_failure(const struct qualify_policy *p, struct jw *w)
 {
-    jw_key(w, "failure");
-    if (p->ok) {
-        jw_null(w);
-        return;
-    }
+    char message[sizeof p->error.where + sizeof p->error.message + 2];
+    bool place = !p->has_failure && p->error.where[0];
+    snprintf(message, sizeof message, "%s%s%s", place ? p->error.where : "", place ? ": " : "", p->error.message);
     jw_object(w);
     jw_kv_string(w, "kind",
                  p->has_failure ? worker_failure_kind_name(p->failure.kind) : error_code_name(p->error.code));
@@ -242,9 +239,6 @@ static void write_failure(const struct qualify_policy *p, struct jw *w)
         jw_kv_null(w, "value");
     jw_kv_string(w, "doing", p->has_failure ? p->failure.doing : p->error.where);
     jw_kv_string(w, "stderr_tail", p->has_failure ? p->failure.stderr_tail : "");
-    char message[sizeof p->error.where + sizeof p->error.message + 2];
-    bool place = !p->has_failure && p->error.where[0];
-    snprintf(message, sizeof message, "%s%s%s", place ? p->error.where : "", place ? ": " : "", p->error.message);
     jw_kv_string(w, "message", message);
     jw_object_end(w);
 }
@@ -463,7 +457,11 @@ static int write_policy(const struct qualify *q, const struct qualify_policy *p,
     jw_kv_string(w, "spec", str_text(&spec));
     str_release(&spec);
     jw_kv_string(w, "status", p->ok ? "ok" : "failed");
-    write_failure(p, w);
+    jw_key(w, "failure");
+    if (p->ok)
+        jw_null(w);
+    else
+        write_failure(p, w);
     jw_key(w, "parts");
     policy_parts_json(&p->policy, w);
     derived(w, "weight_bytes", (double)p->weight_bytes, "B", "values and codes as they are stored");
@@ -518,7 +516,8 @@ int qualify_json(const struct qualify *q, struct jw *w, struct error *err)
 {
     jw_object(w);
     jw_key(w, "workload");
-    int rc = write_workload(q, w, err);
+    int rc = 0;
+    write_workload(q, w);
     write_load(q, w);
     jw_object_end(w);
     jw_key(w, "device");
@@ -545,12 +544,12 @@ int qualify_json(const struct qualify *q, struct jw *w, struct error *err)
     return rc;
 }
 
-int qualify_config(const struct qualify *q, struct jw *w, struct error *err)
+void qualify_config(const struct qualify *q, struct jw *w)
 {
     const struct qualify_options *o = q->options;
     struct str spec;
     jw_key(w, "workload");
-    int rc = write_workload(q, w, err);
+    write_workload(q, w);
     jw_object_end(w);
     jw_kv_string(w, "require", o->require);
     jw_kv_string(w, "device", o->worker.device ? o->worker.device : "cpu");
@@ -578,5 +577,33 @@ int qualify_config(const struct qualify *q, struct jw *w, struct error *err)
     jw_kv_int(w, "threads", o->worker.threads);
     jw_kv_bool(w, "allow_excess_precision", false);
     jw_kv_string(w, "reference", "the same graph in f64 on the CPU");
-    return rc;
+    jw_key(w, "device_found");
+    if (q->device)
+        write_device(q, w);
+    else
+        jw_null(w);
+}
+
+void qualify_failures(const struct qualify *q, struct jw *w)
+{
+    jw_object(w);
+    jw_key(w, "worker");
+    if (q->has_failure)
+        write_worker_failure(&q->failure, w);
+    else
+        jw_null(w);
+    jw_key(w, "policies");
+    jw_array(w);
+    for (size_t i = 0; i < q->n_policies; i++) {
+        const struct qualify_policy *p = &q->policies[i];
+        if (p->ok || !p->error.code)
+            continue;
+        jw_object(w);
+        jw_kv_string(w, "policy", p->policy.name);
+        jw_key(w, "failure");
+        write_failure(p, w);
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+    jw_object_end(w);
 }

@@ -122,6 +122,22 @@ static bool find_plugin(struct str *path, struct str *tried, const struct plugin
     return found || try_names(path, tried, ASSAY_PREFIX "/lib/assay", p);
 }
 
+// The kinds of device whose plugin is here, as "cpu, tpu", or "none".
+static void list_kinds(struct str *out)
+{
+    for (size_t i = 0; i < N_PLACES; i++) {
+        struct str path, tried;
+        str_init(&path);
+        str_init(&tried);
+        if (find_plugin(&path, &tried, &places[i]))
+            str_addf(out, "%s%s", out->length ? ", " : "", places[i].kind);
+        str_release(&path);
+        str_release(&tried);
+    }
+    if (!out->length)
+        str_add(out, "none");
+}
+
 int worker_find_plugin(const char *device, struct str *path, struct error *err)
 {
     size_t n = strcspn(device, ":");
@@ -130,11 +146,18 @@ int worker_find_plugin(const char *device, struct str *path, struct error *err)
         if (strlen(places[i].kind) == n && strncmp(places[i].kind, device, n) == 0)
             p = &places[i];
     }
-    if (!p)
-        return error_set(
-            err, ERR_DEVICE, device,
-            "no plugin is known for this device: cpu, gpu and tpu are found by themselves, for others name "
-            "the file with --plugin");
+    struct str here;
+    str_init(&here);
+    if (!p) {
+        list_kinds(&here);
+        int unknown =
+            error_set(err, ERR_DEVICE, *device ? device : "--device",
+                      "is no kind of device known here: there is a plugin for: %s (cpu, gpu and tpu are found "
+                      "by themselves, for others name the file with --plugin)",
+                      str_text(&here));
+        str_release(&here);
+        return unknown;
+    }
     struct str candidate, tried;
     str_init(&candidate);
     str_init(&tried);
@@ -143,11 +166,15 @@ int worker_find_plugin(const char *device, struct str *path, struct error *err)
         char *plain = realpath(candidate.text, NULL); // without the ../ of the search
         str_add(path, plain ? plain : candidate.text);
         free(plain);
-    } else
-        rc = error_set(
-            err, ERR_DEVICE, device,
-            "there is no plugin for it; %s, and ASSAY_PLUGIN_PATH or --plugin name it elsewhere; looked for: %s",
-            p->cure, str_text(&tried));
+    } else {
+        list_kinds(&here);
+        rc =
+            error_set(err, ERR_DEVICE, device,
+                      "there is no plugin for it (there is one for: %s); %s, and ASSAY_PLUGIN_PATH or --plugin name it "
+                      "elsewhere; looked for: %s",
+                      str_text(&here), p->cure, str_text(&tried));
+    }
+    str_release(&here);
     str_release(&candidate);
     str_release(&tried);
     return rc ? rc : str_check(path, err);
