@@ -10,7 +10,7 @@ SAN ?=
 FUZZ_SECONDS ?= 60
 MAKEFLAGS += --no-builtin-rules
 
-LAYERS := base record chips num io trace ir pjrt kernels worker models plan lab report cli
+LAYERS := base record chips num io trace ir pjrt kernels worker models plan lab report api cli
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla
 CFLAGS ?= -O2 -g
 CPPFLAGS += -Isrc -Iinclude -I$(BUILD)/gen -isystem third_party/include -D_GNU_SOURCE

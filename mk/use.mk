@@ -19,10 +19,14 @@ INSTALL = install
 install: all
 	$(INSTALL) -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/lib/assay" "$(DESTDIR)$(PREFIX)/include/assay" \
 	    "$(DESTDIR)$(PREFIX)/share/doc/assay"
+	$(INSTALL) -d "$(DESTDIR)$(PREFIX)/lib/pkgconfig"
 	$(INSTALL) -m 755 $(BUILD)/assay $(BUILD)/assay-worker "$(DESTDIR)$(PREFIX)/bin"
 	$(INSTALL) -m 644 $(BUILD)/libassay.a "$(DESTDIR)$(PREFIX)/lib"
 	for header in $(wildcard include/assay/*.h); do \
 	    $(INSTALL) -m 644 $$header "$(DESTDIR)$(PREFIX)/include/assay" || exit; done
+	printf '%s\n' 'prefix=$(PREFIX)' 'Name: assay' 'Description: prices, qualifies and runs models on accelerators' \
+	    'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lassay $(LDLIBS)' \
+	    >"$(DESTDIR)$(PREFIX)/lib/pkgconfig/assay.pc"
 	$(INSTALL) -m 644 third_party/pjrt-cpu/*.so "$(DESTDIR)$(PREFIX)/lib/assay"
 	$(INSTALL) -m 644 LICENSE "$(DESTDIR)$(PREFIX)/share/doc/assay"
 	$(INSTALL) -d "$(DESTDIR)$(PREFIX)/share/doc/assay/pjrt-cpu"

@@ -74,10 +74,10 @@ void file_map_forget(const struct file_map *m, size_t offset, size_t size)
 }
 
 static _Thread_local struct file_guard *innermost;
+static struct sigaction previous; // of a program that uses the library; it gets what is not ours
 
 static void on_sigbus(int sig, siginfo_t *info, void *context)
 {
-    (void)context;
     const uint8_t *at = info->si_addr;
     for (struct file_guard *g = innermost; g; g = g->outer) {
         if (at >= g->map->data && at < g->map->data + g->map->size) {
@@ -85,15 +85,21 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
             siglongjmp(g->jump, 1);
         }
     }
-    signal(sig, SIG_DFL); // not ours: die of it as usual
-    raise(sig);
+    if (previous.sa_flags & SA_SIGINFO)
+        previous.sa_sigaction(sig, info, context);
+    else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN)
+        previous.sa_handler(sig);
+    else {
+        signal(sig, SIG_DFL); // die of it as usual
+        raise(sig);
+    }
 }
 
 static void install(void)
 {
     struct sigaction sa = {.sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO | SA_NODEFER};
     sigemptyset(&sa.sa_mask);
-    sigaction(SIGBUS, &sa, NULL);
+    sigaction(SIGBUS, &sa, &previous);
 }
 
 void file_guard_begin(struct file_guard *g, const struct file_map *map)

@@ -1,25 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <string.h>
-
+#include "api/qualify_record.h"
 #include "chips/chips.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "ir/policy.h"
-#include "lab/qualify.h"
 #include "report/qualify.h"
 
-// Everything of one call, so that one place releases it.
-struct call {
-    struct qualify_options options;
-    struct qualify qualify;
-    struct record record;
-    struct str result, document, page;
-    bool opened, recorded;
-};
-
-static void read_options(struct cli *cli, struct call *c)
+static void read_options(struct cli *cli, struct qualify_options *o)
 {
-    struct qualify_options *o = &c->options;
     o->workload.directory = cli->operands[0];
     o->workload.text_path = cli_string(cli, "text");
     o->workload.batch = cli_int(cli, "batch", 32);
@@ -36,110 +24,49 @@ static void read_options(struct cli *cli, struct call *c)
     o->seed = (uint64_t)cli_int(cli, "seed", 0);
 }
 
-static int write_config(struct call *c, struct error *err)
+static int show(struct cli *cli, const struct str *document, struct error *err)
 {
-    struct jw w;
-    struct str config;
-    str_init(&config);
-    jw_init(&w, &config, false);
-    jw_object(&w);
-    record_provenance(&w, &c->record);
-    qualify_config(&c->qualify, &w);
-    jw_object_end(&w);
-    int rc = jw_finish(&w, err);
-    if (!rc)
-        rc = record_config(&c->record, config.text, config.length, err);
-    str_release(&config);
-    return rc;
-}
-
-// The document, and from it what people read: everything shown is what the record holds.
-static int render(struct cli *cli, struct call *c, struct error *err)
-{
-    struct jw w;
-    jw_init(&w, &c->result, false);
-    int rc = qualify_json(&c->qualify, &w, err);
-    if (!rc)
-        rc = jw_finish(&w, err);
-    if (!rc)
-        rc = record_envelope(&c->document, "qualify", record_path(&c->record), str_text(&c->result), NULL, err);
-    json_t *doc = rc ? NULL : json_parse(c->document.text, c->document.length, "report.json", err);
-    if (!rc && !doc)
-        rc = ERR_INTERNAL;
-    if (!rc)
-        rc = report_qualify_markdown(&c->page, doc, err);
-    if (!rc)
-        rc = record_write(&c->record, "report.md", c->page.text, c->page.length, err);
-    str_clear(&c->page);
-    if (!rc)
-        rc = report_qualify_html(&c->page, doc, err);
-    if (!rc)
-        rc = record_write(&c->record, "report.html", c->page.text, c->page.length, err);
-    if (!rc && !cli->json)
-        rc = report_qualify_text(&cli->out, doc, (size_t)cli->width, cli->color, err);
+    if (cli->json) {
+        str_add_n(&cli->out, document->text, document->length);
+        cli->document = true;
+        return 0;
+    }
+    json_t *doc = json_parse(document->text, document->length, "report.json", err);
+    int rc = doc ? report_qualify_text(&cli->out, doc, (size_t)cli->width, cli->color, err) : ERR_INTERNAL;
     json_decref(doc);
     return rc;
 }
 
-static int run_recorded(struct cli *cli, struct call *c, struct error *err)
+static int run_recorded(struct cli *cli, struct qualify *q, struct error *err)
 {
-    struct error absent = {0};
-    int found = qualify_find_device(&c->qualify, &absent);
-    int rc = write_config(c, err);
-    if (!rc && found)
-        rc = error_set(err, found, absent.where, "%s", absent.message);
-    if (!rc)
-        rc = qualify_run(&c->qualify, &c->record, err);
-    if (!rc)
-        rc = render(cli, c, err);
-    if (!rc)
-        rc = record_commit(&c->record, c->document.text, c->document.length, err);
+    struct record record;
+    struct str document;
+    int rc = record_open(&record, cli_string(cli, "run-dir"), "qualify", cli->argc, cli->argv, err);
     if (rc)
         return rc;
-    cli->record = arena_strdup(&cli->arena, record_path(&c->record), err);
-    if (!cli->record)
-        return ERR_MEMORY;
-    return cli->json ? cli_envelope(cli, str_text(&c->result), NULL, err) : 0;
-}
-
-// What is left of a run that failed: why, and how each worker ended.
-static void keep_failed(struct cli *cli, struct call *c, const struct error *why)
-{
-    struct error ignored = {0}; // the first error is the one to tell
-    struct str details;
-    struct jw w;
-    str_init(&details);
-    jw_init(&w, &details, false);
-    qualify_failures(&c->qualify, &w);
-    bool known = jw_finish(&w, &ignored) == 0;
-    record_fail(&c->record, why, known ? str_text(&details) : NULL, &ignored);
-    str_release(&details);
-    cli_note(cli, "what was written so far is in %s", c->record.building);
+    str_init(&document);
+    rc = qualify_record(q, &record, &document, err);
+    if (rc)
+        cli_note(cli, "what was written so far is in %s", record.building);
+    else {
+        cli->record = arena_strdup(&cli->arena, record_path(&record), err);
+        rc = cli->record ? show(cli, &document, err) : ERR_MEMORY;
+    }
+    str_release(&document);
+    return rc;
 }
 
 static int run(struct cli *cli, struct error *err)
 {
-    struct call c = {.recorded = false};
-    str_init(&c.result);
-    str_init(&c.document);
-    str_init(&c.page);
-    read_options(cli, &c);
-    int rc = qualify_open(&c.qualify, &c.options, &cli->progress, err);
-    c.opened = !rc;
-    if (!rc)
-        rc = record_open(&c.record, cli_string(cli, "run-dir"), "qualify", cli->argc, cli->argv, err);
-    if (!rc) {
-        c.recorded = true;
-        rc = run_recorded(cli, &c, err);
-    }
-    if (rc < 0 && c.recorded)
-        keep_failed(cli, &c, err);
-    bool refused = !rc && c.qualify.chosen < 0;
-    if (c.opened)
-        qualify_close(&c.qualify);
-    str_release(&c.result);
-    str_release(&c.document);
-    str_release(&c.page);
+    struct qualify q;
+    struct qualify_options o = {0};
+    read_options(cli, &o);
+    int rc = qualify_open(&q, &o, &cli->progress, err);
+    if (rc)
+        return rc;
+    rc = run_recorded(cli, &q, err);
+    bool refused = q.chosen < 0;
+    qualify_close(&q);
     return rc ? rc : refused ? 1 : 0;
 }
 

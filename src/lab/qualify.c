@@ -47,6 +47,10 @@ static int find_chips(struct qualify *q, struct error *err)
         int rc = chip_get(&q->arena, o->chips[i], q->host.model, NULL, &q->chips[i], err);
         if (rc)
             return rc;
+        for (size_t k = 0; k < i; k++) { // floors are named by chip
+            if (strcmp(q->chips[k]->name, q->chips[i]->name) == 0)
+                return error_set(err, ERR_USAGE, "--chip", "%s is given twice", q->chips[i]->name);
+        }
         q->n_chips++;
     }
     return 0;

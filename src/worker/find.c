@@ -195,7 +195,8 @@ int worker_find_program(const char *wanted, struct str *path, struct error *err)
             str_add(&own, "/../lib/assay");
             found = try_path(path, &tried, str_text(&own), "assay-worker");
         }
-        found = found || try_path(path, &tried, ASSAY_PREFIX "/lib/assay", "assay-worker");
+        found = found || try_path(path, &tried, ASSAY_PREFIX "/lib/assay", "assay-worker") ||
+                try_path(path, &tried, ASSAY_PREFIX "/bin", "assay-worker"); // for programs that use the library
     }
     int rc = 0;
     if (!found)

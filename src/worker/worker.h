@@ -29,7 +29,7 @@ struct worker;
 struct worker_options {
     const char *plugin_path;  // NULL: worker_find_plugin for `device`
     const char *device;       // "cpu", "gpu", "tpu", "tpu:0"; NULL: "cpu"
-    const char *worker_path;  // NULL: environment ASSAY_WORKER, beside the running program, PREFIX/lib/assay
+    const char *worker_path;  // NULL: environment ASSAY_WORKER, beside the running program, PREFIX
     const char *label;        // the policy's name, for messages; NULL: none
     int cpu_device_count;     // 0: one
     int threads;              // 0: all the process may use; else the worker's affinity and XLA's pool

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// assay as a library: what a model costs on an accelerator, and what low precision does to its results.
+//
+//     #include <assay/assay.h>
+//
+//     char *json;
+//     struct assay_error error;
+//     if (assay_price("builtin:minilm", NULL, &json, &error))
+//         return fprintf(stderr, "%s: %s\n", error.where, error.message), assay_error_exit_code(error.code);
+//     puts(json);
+//     assay_free(json);
+//
+// Link with libassay.a -ljansson -lcrypto -lz -lm -ldl -lpthread. What executes runs in another process, the program
+// assay-worker, so nothing a plugin does can end yours. It is looked for beside your program, in ../lib/assay from
+// there, and under the prefix the library was built for; a device's plugin likewise. struct assay_device names them
+// elsewhere.
+//
+// Conventions, for every function:
+// - Results. A function that can fail returns 0, or a negative enum assay_code with `error` filled in. `error` may be
+//   NULL. On failure nothing is handed out and there is nothing to free.
+// - Options. A pointer to options may be NULL, and a member of zero (or NULL) means its default. So initialise with
+//   = {0}: members may be added at the end.
+// - Ownership. Arguments are borrowed for the call. What comes out through a pointer is yours; free it with assay_free,
+//   or with the function that its description names.
+// - Units are in the names (bytes, ns), or in the `unit` that stands beside a value.
+// - Text is UTF-8, numbers have a decimal point whatever the locale. JSON is the document that the program prints under
+//   --json; docs/schemas describes it.
+// - Threads. Functions may be called from several threads at once; an object (struct assay_checkpoint) may be read from
+//   several, and closed by one when the others are done. A call that starts workers is over when they are.
+// - The process. Nothing is printed and nothing exits. A handler for SIGBUS is installed when the first file is read (a
+//   mapped file that is cut short is then an error); it passes on what is not its own. Child processes are waited for
+//   by their number: do not ignore SIGCHLD while a call runs.
+#ifndef ASSAY_ASSAY_H
+#define ASSAY_ASSAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- version and errors
+
+// Of the library: "0.1.0". Static.
+const char *assay_version(void);
+
+enum assay_code {
+    ASSAY_ERROR_USAGE = -2,    // an argument: a name that is not known, a number out of range, a directory that exists
+    ASSAY_ERROR_INPUT = -3,    // a file: missing, damaged, of the wrong kind
+    ASSAY_ERROR_DEVICE = -4,   // device or plugin: absent, wrong version, crashed, out of memory
+    ASSAY_ERROR_INTERNAL = -5, // a mistake of ours
+    ASSAY_ERROR_MEMORY = -6,   // the host has no memory left
+    ASSAY_ERROR_IO = -7,       // a file could not be written
+    ASSAY_ERROR_INTERRUPTED = -8, // not from the library: a program's own handler
+};
+
+struct assay_error {
+    int code;          // 0 after success
+    char where[320];   // file, tensor or argument (as the program's option: "--policy"); may be empty. As found: escape
+                       // it where it is shown
+    char message[960]; // what was wrong and what to do about it: lower case, no full stop
+};
+
+// "usage", "bad-input", "device", "internal", "out-of-memory", "write-failed", "interrupted". Static.
+const char *assay_error_name(int code);
+// The exit code that the program gives for it: 2 to 5, 130.
+int assay_error_exit_code(int code);
+
+// Frees what a function of the library handed out. NULL is fine.
+void assay_free(void *memory);
+
+// ---- what a workload costs
+
+struct assay_price_options {
+    const char *policy;       // default "f32"; not for a product, which has its type in its name
+    const char *const *chips; // chip_count of them ("v5e", "h100", "local"): floors are computed for these
+    size_t chip_count;
+    int64_t batch; // texts in one run, default 32
+    int64_t seq;   // tokens per text, default 128
+};
+
+// Prices a workload from its shapes: FLOP, bytes, intensity and floors, per module and in all. Nothing runs, no weights
+// are read. `workload` is a model directory (its config.json is read), "builtin:minilm" or
+// "builtin:gemm:MxKxN:TYPE". *json is a document of assay.price/1. Takes milliseconds.
+int assay_price(const char *workload, const struct assay_price_options *options, char **json,
+                struct assay_error *error);
+
+// ---- chips
+
+// A number with where it comes from.
+struct assay_quantity {
+    double value;     // NaN where no number can be given; then `source` says why
+    char unit[16];    // "FLOP/s", "OP/s", "B/s", "B"
+    char origin;      // 'S' from a sheet, 'D' derived by a formula, 'M' measured
+    char source[512]; // a link with its date, a formula, a device
+};
+
+// The chips of the table; names are static. NULL past the last.
+size_t assay_chip_count(void);
+const char *assay_chip_name(size_t index);
+
+// Of one device of a chip, as a program sees it (half a chip on tpu7x): the dense peak rate of products of `type`
+// ("bf16", "int8", ...; a multiply-add counts as two), the nominal memory and its bandwidth. `chip` may be an alias, or
+// a device kind as PJRT names it. For "local" a calibration is read from the user's cache, where there is one.
+int assay_chip_rate(const char *chip, const char *type, struct assay_quantity *out, struct assay_error *error);
+int assay_chip_memory(const char *chip, struct assay_quantity *out, struct assay_error *error);
+int assay_chip_bandwidth(const char *chip, struct assay_quantity *out, struct assay_error *error);
+
+// ---- running on a device
+
+struct assay_device {
+    const char *name;   // "cpu" (default), "gpu", "tpu", or one of several: "tpu:1"
+    const char *plugin; // path of the PJRT plugin; default: looked for
+    const char *worker; // path of assay-worker; default: looked for
+    int threads;        // to compute with; default: as many as the process may run on
+    double timeout_s;   // for one step on the device; default: 20 to load, 300 to compile, 600 to run
+};
+
+// What long work tells while it runs: a short phrase and how far it is (total 0: not known). Called from the calling
+// thread; NULL: silent.
+struct assay_progress {
+    void (*report)(void *context, const char *stage, size_t done, size_t total);
+    void *context;
+};
+
+struct assay_embed_options {
+    struct assay_device device;
+    const char *policy; // a preset ("f32", "bf16", "f16", "w8a16", "w8a8", "w4a16") or spelled out; default "f32"
+    int64_t batch;      // texts in one run of the program; default 32, or fewer when there are fewer texts
+    int64_t seq;        // tokens per text, padding included; default: the longest text, up to the model's own limit
+    struct assay_progress progress;
+};
+
+struct assay_embeddings {
+    size_t rows, columns; // texts, dimensions
+    float *values;        // [rows][columns]; free it with assay_free
+    size_t truncated;     // texts that were longer than the model takes: their beginning was embedded
+};
+
+// Runs `count` texts (C strings; an empty one is a text, too) through a sentence embedding model. `directory` holds
+// config.json, model.safetensors and vocab.txt in Hugging Face layout. Every call loads and compiles (about a second):
+// give it many texts.
+int assay_embed(const char *directory, const char *const *texts, size_t count,
+                const struct assay_embed_options *options, struct assay_embeddings *out, struct assay_error *error);
+
+struct assay_qualify_options {
+    struct assay_device device;
+    const char *text_path;       // needed: a file with one text per line, at least 3
+    const char *const *policies; // policy_count of them, the first is what the others are timed against; default: "f32"
+    size_t policy_count;
+    const char *const *chips; // chip_count of them, to predict floors for; default: none
+    size_t chip_count;
+    const char *require; // "cosine_min>=0.999 and p50_ms<=20"; default: nothing is demanded
+    const char *run_dir; // where the record is written; must not exist; default: runs/qualify-YYYYMMDD-HHMMSS-PID
+    int64_t batch;       // default 32
+    int64_t seq;         // default: the longest text, up to the model's own limit
+    int64_t samples;     // timed runs per policy, default 30
+    int64_t warmup;      // runs before them; default: until times no longer fall; -1: none
+    uint64_t seed;       // of the order of the runs
+    struct assay_progress progress;
+};
+
+struct assay_qualification {
+    char *json;   // the document of assay.qualify/1, equal to report.json of the record; free it with assay_free
+    char *record; // path of the record; free it with assay_free
+    bool refused; // no policy was chosen: none meets what was demanded, or none gave finite results
+};
+
+// Prices a model, runs it under every policy beside the same graph in f64, measures all of them in turns, and says
+// which to use. Writes a record with everything measured and a report for people (report.html). A policy that fails is
+// a row of the document; the call fails only when none ran. Takes seconds to minutes.
+int assay_qualify(const char *directory, const struct assay_qualify_options *options, struct assay_qualification *out,
+                  struct assay_error *error);
+
+// ---- checkpoints
+
+// The tensors of a model's files, mapped, not copied.
+struct assay_checkpoint;
+
+enum { ASSAY_MAX_RANK = 8 };
+
+struct assay_tensor {
+    const char *name; // as in the file; escape it where it is shown. Lives as long as the checkpoint
+    const char *type; // of the elements: "f32", "bf16", "s8", ... Static
+    int rank;
+    int64_t dims[ASSAY_MAX_RANK]; // row-major
+    uint64_t elements;
+    uint64_t bytes;
+    uint64_t offset;  // of the data in its file, in bytes
+    const char *file; // path. Lives as long as the checkpoint
+};
+
+// Opens a .safetensors file, a .safetensors.index.json, or a directory that holds one. The whole header is checked;
+// data is not touched. Close it with assay_checkpoint_close.
+int assay_checkpoint_open(struct assay_checkpoint **out, const char *path, struct assay_error *error);
+void assay_checkpoint_close(struct assay_checkpoint *checkpoint); // NULL is fine
+
+// In the order of files, then of offsets. assay_checkpoint_tensor: false past the last.
+size_t assay_checkpoint_count(const struct assay_checkpoint *checkpoint);
+bool assay_checkpoint_tensor(const struct assay_checkpoint *checkpoint, size_t index, struct assay_tensor *out);
+// By name: the index, or SIZE_MAX when there is none of that name.
+size_t assay_checkpoint_find(const struct assay_checkpoint *checkpoint, const char *name);
+
+// Copies a tensor's elements as f32 (rounded to nearest, ties to even, where they are wider) into `out`, which has room
+// for `count` floats; `count` must be the tensor's elements. Not for types narrower than a byte.
+int assay_checkpoint_read_f32(const struct assay_checkpoint *checkpoint, size_t index, float *out, size_t count,
+                              struct assay_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every public function does at its beginning and its end.
+#ifndef API_API_H
+#define API_API_H
+
+#include <locale.h>
+
+#include "assay/assay.h"
+#include "base/error.h"
+#include "base/progress.h"
+#include "base/str.h"
+#include "worker/worker.h"
+
+// One call of a public function. Numbers are written and read with a decimal point, so the calling thread is in the C
+// locale from api_begin to api_end.
+struct api_call {
+    struct error err;
+    locale_t c, before;
+};
+void api_begin(struct api_call *call);
+// Returns rc, and tells `error` (which may be NULL) what happened.
+int api_end(struct api_call *call, int rc, struct assay_error *error);
+
+// ERR_USAGE when a pointer that is needed is NULL; `name` is the argument's.
+int api_need(struct api_call *call, const void *pointer, const char *name);
+// The same of a list of strings and every one of them; a list of none may be NULL.
+int api_need_list(struct api_call *call, const char *const *list, size_t count, const char *name);
+// The device's options for the worker; ERR_USAGE for numbers out of range.
+int api_device(struct api_call *call, const struct assay_device *device, struct worker_options *out);
+// Hands the text out; ERR_MEMORY when some append to it had failed. `text` is empty afterwards.
+int api_take(struct api_call *call, struct str *text, char **out);
+
+static inline struct progress api_progress(const struct assay_progress *p)
+{
+    return (struct progress){.report = p->report, .context = p->context};
+}
+
+#endif

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// The public interface, from inside: the examples use it from outside (tests/cli/cases/library).
+#include <locale.h>
+#include <stdlib.h>
+
+#include "assay/assay.h"
+#include "base/file.h"
+#include "base/process.h"
+#include "fixture.h"
+#include "schema.h"
+#include "test.h"
+
+static const char *model(void)
+{
+    static char path[1024];
+    snprintf(path, sizeof path, "%s/third_party/models/minilm", test_top());
+    return path;
+}
+
+static void check_refused(int rc, const struct assay_error *e, int code, const char *text, const char *file, int line)
+{
+    if (!test_check(rc == code && e->code == code, file, line, "the code") ||
+        !test_check(strstr(e->message, text) || strstr(e->where, text), file, line, text))
+        printf("    %d, %s: %s\n", rc, e->where, e->message);
+}
+#define CHECK_REFUSED(call, code, text) check_refused((call), &e, (code), (text), __FILE__, __LINE__)
+
+TEST(api_errors_and_versions)
+{
+    CHECK_STR(assay_version(), ASSAY_VERSION);
+    CHECK_STR(assay_error_name(ASSAY_ERROR_INPUT), "bad-input");
+    CHECK_INT(assay_error_exit_code(ASSAY_ERROR_USAGE), 2);
+    CHECK_INT(assay_error_exit_code(ASSAY_ERROR_DEVICE), 4);
+    CHECK_INT(assay_error_exit_code(0), 0);
+    char *json = NULL;
+    CHECK_INT(assay_price("nothing", NULL, &json, NULL), ASSAY_ERROR_INPUT); // nobody wants to know why
+    CHECK(json == NULL);
+    assay_free(NULL);
+    assay_checkpoint_close(NULL);
+}
+
+TEST(api_price_is_the_document)
+{
+    struct assay_error e;
+    const char *chips[] = {"v5e", "h100"}, *unknown[] = {"v5x"}, *none[] = {NULL};
+    char *json = NULL;
+    struct assay_price_options o = {.policy = "w8a8", .chips = chips, .chip_count = 2, .batch = 2, .seq = 8};
+    CHECK_INT(assay_price("builtin:minilm", &o, &json, &e), 0);
+    CHECK_INT(e.code, 0);
+    REQUIRE(json);
+    CHECK_SCHEMA("assay.price.1.json", json, strlen(json));
+    CHECK(strstr(json, "\"h100\"") != NULL);
+    assay_free(json);
+    o.policy = "w9";
+    CHECK_REFUSED(assay_price("builtin:minilm", &o, &json, &e), ASSAY_ERROR_USAGE, "w9");
+    o.policy = NULL;
+    o.chips = unknown;
+    o.chip_count = 1;
+    CHECK_REFUSED(assay_price("builtin:minilm", &o, &json, &e), ASSAY_ERROR_USAGE, "v5e");
+    o.chips = none;
+    CHECK_REFUSED(assay_price("builtin:minilm", &o, &json, &e), ASSAY_ERROR_USAGE, "null");
+    o.chips = NULL;
+    CHECK_REFUSED(assay_price("builtin:minilm", &o, &json, &e), ASSAY_ERROR_USAGE, "null");
+    o.chip_count = 0;
+    o.batch = -1;
+    CHECK_REFUSED(assay_price("builtin:minilm", &o, &json, &e), ASSAY_ERROR_USAGE, "batch");
+    o.batch = 0;
+    o.seq = -5;
+    CHECK_REFUSED(assay_price("builtin:minilm", &o, &json, &e), ASSAY_ERROR_USAGE, "seq");
+    CHECK_REFUSED(assay_price(NULL, NULL, &json, &e), ASSAY_ERROR_USAGE, "null");
+    CHECK_REFUSED(assay_price("builtin:gemm:1x2", NULL, &json, &e), ASSAY_ERROR_USAGE, "MxKxN");
+}
+
+TEST(api_chips_tell_their_sources)
+{
+    struct assay_error e;
+    struct assay_quantity q;
+    setenv("XDG_CACHE_HOME", test_dir(), 1);
+    CHECK(assay_chip_count() > 10);
+    CHECK(assay_chip_name(assay_chip_count()) == NULL);
+    for (size_t i = 0; i < assay_chip_count(); i++) {
+        CHECK_INT(assay_chip_rate(assay_chip_name(i), "bf16", &q, &e), 0);
+        CHECK(q.source[0] != '\0');
+        CHECK(strlen(q.source) < sizeof q.source - 1); // nothing was cut
+        CHECK_INT(assay_chip_memory(assay_chip_name(i), &q, &e), 0);
+        CHECK_STR(q.unit, "B");
+    }
+    CHECK_INT(assay_chip_rate("TPU v5 lite", "s8", &q, &e), 0);
+    CHECK(q.value == 393e12);
+    CHECK_INT(q.origin, 'S');
+    CHECK_INT(assay_chip_bandwidth("v5e", &q, &e), 0);
+    CHECK(q.value == 819e9);
+    CHECK_INT(assay_chip_bandwidth("local", &q, &e), 0); // nothing was measured for this test
+    CHECK(isnan(q.value) && strstr(q.source, "calibrate") != NULL);
+    CHECK_REFUSED(assay_chip_rate("v99", "bf16", &q, &e), ASSAY_ERROR_USAGE, "v5e");
+    CHECK_REFUSED(assay_chip_rate("v5e", "bf17", &q, &e), ASSAY_ERROR_USAGE, "int8");
+    CHECK_REFUSED(assay_chip_rate("v5e", NULL, &q, &e), ASSAY_ERROR_USAGE, "null");
+    CHECK_REFUSED(assay_chip_memory(NULL, &q, &e), ASSAY_ERROR_USAGE, "null");
+}
+
+TEST(api_checkpoint_lists_and_reads)
+{
+    struct assay_error e;
+    struct assay_checkpoint *c = NULL;
+    struct assay_tensor t;
+    float *values = malloc(384 * sizeof *values), whole;
+    CHECK_REFUSED(assay_checkpoint_open(&c, "nothing", &e), ASSAY_ERROR_INPUT, "nothing");
+    CHECK(c == NULL);
+    REQUIRE(values && assay_checkpoint_open(&c, model(), &e) == 0);
+    CHECK_INT(assay_checkpoint_count(c), 104);
+    CHECK(!assay_checkpoint_tensor(c, 104, &t));
+    CHECK(assay_checkpoint_find(c, "nothing") == SIZE_MAX);
+    for (size_t i = 0; i < assay_checkpoint_count(c); i++) {
+        REQUIRE(assay_checkpoint_tensor(c, i, &t));
+        CHECK_INT(assay_checkpoint_find(c, t.name), i);
+    }
+    size_t at = assay_checkpoint_find(c, "embeddings.LayerNorm.weight");
+    REQUIRE(assay_checkpoint_tensor(c, at, &t));
+    CHECK_STR(t.type, "f32");
+    CHECK_INT(t.rank, 1);
+    CHECK_INT(t.dims[0], 384);
+    CHECK_INT(t.bytes, 4 * 384);
+    CHECK(strstr(t.file, "model.safetensors") != NULL);
+    CHECK_INT(assay_checkpoint_read_f32(c, at, values, 384, &e), 0);
+    // The bytes at that offset of the file.
+    FILE *f = fopen(t.file, "rb");
+    REQUIRE(f && fseek(f, (long)t.offset + 4 * 383, SEEK_SET) == 0 && fread(&whole, 4, 1, f) == 1);
+    fclose(f);
+    CHECK(values[383] == whole);
+    CHECK_REFUSED(assay_checkpoint_read_f32(c, at, values, 383, &e), ASSAY_ERROR_USAGE, "384 elements");
+    CHECK_REFUSED(assay_checkpoint_read_f32(c, 104, values, 384, &e), ASSAY_ERROR_USAGE, "104 tensors");
+    assay_checkpoint_close(c);
+    free(values);
+}
+
+// Measured: 8e-7 (see cli_embed_plugin_equals_sentence_transformers).
+TEST(api_embed_plugin)
+{
+    enum { HIDDEN = 384 };
+    const char *texts[] = {"The committee approved the budget on Tuesday after a short debate.", ""};
+    struct assay_error e;
+    struct assay_embeddings out = {0};
+    struct assay_embed_options o = {.seq = 16};
+    struct str want;
+    str_init(&want);
+    REQUIRE(file_read(&want, fixture_path("minilm/embeddings.f32"), 1 << 24, NULL) == 0);
+    CHECK_INT(assay_embed(model(), texts, 2, &o, &out, &e), 0);
+    if (e.code)
+        printf("  %s: %s\n", e.where, e.message);
+    CHECK_INT(out.rows, 2);
+    CHECK_INT(out.truncated, 0);
+    REQUIRE(out.values && out.columns == HIDDEN);
+    double error2 = 0, norm2 = 0, length2 = 0;
+    for (size_t k = 0; k < HIDDEN; k++) {
+        float w;
+        memcpy(&w, want.text + k * sizeof w, sizeof w);
+        error2 += ((double)out.values[k] - (double)w) * ((double)out.values[k] - (double)w);
+        norm2 += (double)w * (double)w;
+        length2 += (double)out.values[HIDDEN + k] * (double)out.values[HIDDEN + k];
+    }
+    CHECK_NEAR(sqrt(error2 / norm2), 0, 1e-5);
+    CHECK_NEAR(length2, 1, 1e-5); // normalised in f32
+    assay_free(out.values);
+    str_release(&want);
+    CHECK_REFUSED(assay_embed(model(), texts, 0, NULL, &out, &e), ASSAY_ERROR_USAGE, "none are given");
+    CHECK_REFUSED(assay_embed(model(), NULL, 1, NULL, &out, &e), ASSAY_ERROR_USAGE, "null");
+    CHECK_REFUSED(assay_embed("nothing", texts, 2, NULL, &out, &e), ASSAY_ERROR_INPUT, "nothing");
+    o.device.threads = -1;
+    CHECK_REFUSED(assay_embed(model(), texts, 2, &o, &out, &e), ASSAY_ERROR_USAGE, "threads");
+    o.device = (struct assay_device){.timeout_s = (double)NAN};
+    CHECK_REFUSED(assay_embed(model(), texts, 2, &o, &out, &e), ASSAY_ERROR_USAGE, "timeout_s");
+    o.device = (struct assay_device){.plugin = "/dev/null"};
+    CHECK_REFUSED(assay_embed(model(), texts, 2, &o, &out, &e), ASSAY_ERROR_DEVICE, "/dev/null");
+    o.device = (struct assay_device){.worker = "/nothing"};
+    CHECK_REFUSED(assay_embed(model(), texts, 2, &o, &out, &e), ASSAY_ERROR_DEVICE, "/nothing");
+}
+
+static size_t stages;
+
+static void count_stage(void *context, const char *stage, size_t done, size_t total)
+{
+    (void)stage, (void)done, (void)total;
+    ++*(size_t *)context;
+}
+
+TEST(api_qualify_plugin)
+{
+    static const char lines[] = "a cat sat\na dog sat\nnothing of the kind\n";
+    char text[1024], dir[1024], report[1100];
+    struct assay_error e;
+    struct assay_qualification q = {0};
+    struct str kept;
+    str_init(&kept);
+    snprintf(text, sizeof text, "%s/texts", test_dir());
+    snprintf(dir, sizeof dir, "%s/record", test_dir());
+    snprintf(report, sizeof report, "%s/report.json", dir);
+    REQUIRE(file_write(text, lines, sizeof lines - 1, NULL) == 0);
+    struct assay_qualify_options o = {.text_path = text,
+                                      .run_dir = dir,
+                                      .require = "top1>=2",
+                                      .batch = 3,
+                                      .samples = 2,
+                                      .warmup = -1,
+                                      .progress = {count_stage, &stages}};
+    CHECK_INT(assay_qualify(model(), &o, &q, &e), 0);
+    if (e.code)
+        printf("  %s: %s\n", e.where, e.message);
+    REQUIRE(q.json && q.record);
+    CHECK(q.refused); // an agreement of 2 is impossible
+    CHECK(stages > 3);
+    CHECK_SCHEMA("assay.qualify.1.json", q.json, strlen(q.json));
+    CHECK_STR(q.record, dir);
+    REQUIRE(file_read(&kept, report, 1 << 24, NULL) == 0);
+    CHECK_STR(str_text(&kept), q.json);
+    str_release(&kept);
+    assay_free(q.json);
+    assay_free(q.record);
+    CHECK_REFUSED(assay_qualify(model(), &o, &q, &e), ASSAY_ERROR_USAGE, "exists");
+    o.samples = -1;
+    CHECK_REFUSED(assay_qualify(model(), &o, &q, &e), ASSAY_ERROR_USAGE, "samples");
+    o.samples = 1;
+    o.require = "speed>9000";
+    CHECK_REFUSED(assay_qualify(model(), &o, &q, &e), ASSAY_ERROR_USAGE, "speed");
+    CHECK_REFUSED(assay_qualify(model(), NULL, &q, &e), ASSAY_ERROR_USAGE, "text_path");
+}
+
+// In a program that writes decimal commas, documents keep their points.
+TEST(api_numbers_have_a_decimal_point)
+{
+    static const char source[] = "LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \"\"\ngrouping -1\nEND LC_NUMERIC\n";
+    char path[1024], locale[1024], shown[16];
+    struct assay_error e;
+    struct assay_quantity q;
+    char *json;
+    snprintf(path, sizeof path, "%s/source", test_dir());
+    snprintf(locale, sizeof locale, "%s/comma", test_dir());
+    REQUIRE(file_write(path, source, sizeof source - 1, NULL) == 0);
+    const char *const argv[] = {"localedef", "-c", "-i", path, locale, NULL};
+    struct process_options o = {.argv = argv};
+    struct process_exit ended;
+    process_run(&o, 20, NULL, 0, &ended, NULL, 0, NULL); // its status is that of the warnings
+    setenv("LOCPATH", test_dir(), 1);
+    if (!setlocale(LC_NUMERIC, "comma"))
+        return; // no localedef here
+    snprintf(shown, sizeof shown, "%.1f", 0.5);
+    CHECK_STR(shown, "0,5");
+    REQUIRE(assay_price("gemm:3x5x7:f32", NULL, &json, &e) == 0);
+    CHECK_SCHEMA("assay.price.1.json", json, strlen(json));
+    assay_free(json);
+    CHECK_INT(assay_chip_rate("v5e", "bf16", &q, &e), 0);
+    snprintf(shown, sizeof shown, "%.1f", 0.5);
+    CHECK_STR(shown, "0,5"); // as it was
+}
