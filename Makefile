@@ -15,8 +15,13 @@ WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-protot
 CFLAGS ?= -O2 -g
 CPPFLAGS += -Isrc -Iinclude -I$(BUILD)/gen -isystem third_party/include -D_GNU_SOURCE
 ALL_CFLAGS = -std=gnu11 $(WARN) $(CFLAGS) -fno-omit-frame-pointer -ffp-contract=off -fPIC -MMD -MP $(SAN)
-LDLIBS += -ljansson -lcrypto -lz -lm -ldl -lpthread
+LDLIBS += -ljansson -lcrypto -lm -ldl -lpthread
 VERSION := $(shell cat VERSION)
+
+# Short lines; `make V=1` shows whole commands.
+V ?=
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-6s %s\n' $(1) $@)
 
 .PHONY: all help
 all: $(BUILD)/assay $(BUILD)/assay-worker $(BUILD)/libassay.a
@@ -38,26 +43,32 @@ GEN :=
 
 $(BUILD)/obj/%.o: %.c | $(SETUP_STAMP)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -DASSAY_VERSION='"$(VERSION)"' -DASSAY_PREFIX='"$(PREFIX)"' -c $< -o $@
+	$(call say,CC)
+	$(Q)$(CC) $(CPPFLAGS) $(ALL_CFLAGS) -DASSAY_VERSION='"$(VERSION)"' -DASSAY_PREFIX='"$(PREFIX)"' -c $< -o $@
 
 # Everything below the command line, as an ordinary archive for our own programs and tests.
 $(BUILD)/internal.a: $(LIB_OBJS)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(call say,AR)
+	$(Q)$(AR) rcs $@ $^
 
 $(BUILD)/assay: $(call obj,$(CLI_SRCS)) $(BUILD)/internal.a
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $(BUILD)/assay-worker: $(call obj,$(WORKER_MAIN)) $(BUILD)/internal.a
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # The public library: one relocatable object in which only the public symbols stay global.
 $(BUILD)/libassay.a: $(LIB_OBJS)
 	@mkdir -p $(@D)
-	$(LD) -r -o $(BUILD)/libassay.o $^
-	objcopy --wildcard --keep-global-symbol='assay_*' $(BUILD)/libassay.o
+	$(call say,LD)
+	$(Q)$(LD) -r -o $(BUILD)/libassay.o $^
+	$(Q)objcopy --wildcard --keep-global-symbol='assay_*' $(BUILD)/libassay.o
 	@rm -f $@
-	$(AR) rcs $@ $(BUILD)/libassay.o
+	$(call say,AR)
+	$(Q)$(AR) rcs $@ $(BUILD)/libassay.o
 
 -include $(wildcard mk/*.mk)
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

@@ -3,7 +3,8 @@
 FAULTY_PLUGINS := $(BUILD)/faulty_plugin.so $(BUILD)/faulty_empty.so
 $(BUILD)/faulty_%.so: tests/faulty/faulty_%.c | $(SETUP_STAMP)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) -std=gnu11 $(WARN) -O1 -g -fPIC -shared \
+	$(call say,LINK)
+	$(Q)$(CC) $(CPPFLAGS) -std=gnu11 $(WARN) -O1 -g -fPIC -shared \
 	    -DREAL_PLUGIN='"$(abspath third_party/pjrt-cpu/pjrt_c_api_cpu_plugin.so)"' $< -o $@ -ldl
 
 $(BUILD)/test-unit: | $(FAULTY_PLUGINS)

@@ -11,14 +11,16 @@
 TEST_ENV = TOP=$(CURDIR) BUILD=$(abspath $(BUILD))
 UNIT_SRCS := $(sort $(wildcard tests/unit/*.c))
 $(BUILD)/test-unit: $(call obj,$(UNIT_SRCS) $(filter-out src/cli/main.c,$(CLI_SRCS))) $(BUILD)/internal.a
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # Programs that command tests use: $(BUILD)/NAME-IN-PARTS from tests/tools/name_in_parts.c.
 TEST_TOOLS := $(BUILD)/make-tiny-model $(BUILD)/check-schema
 $(BUILD)/make-tiny-model: $(call obj,tests/tools/make_tiny_model.c tests/unit/tiny_model.c)
 $(BUILD)/check-schema: $(call obj,tests/tools/check_schema.c tests/unit/schema.c)
 $(TEST_TOOLS): $(BUILD)/internal.a
-	$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(BUILD)/internal.a $(LDLIBS)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(BUILD)/internal.a $(LDLIBS)
 
 # Both kinds run, even when the first one fails.
 test: test-setup
@@ -52,7 +54,8 @@ fuzz: check-tools
 	    SAN='-fsanitize=fuzzer-no-link,$(FUZZ_FLAGS)' fuzz-targets
 	@tests/fuzz/run build-fuzz $(FUZZ_SECONDS) $(FUZZ_NAMES)
 fuzz-long:
-	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=900
+	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=60
 fuzz-targets: $(FUZZ_NAMES:%=$(BUILD)/%)
 $(BUILD)/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/internal.a
-	$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer,$(FUZZ_FLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer,$(FUZZ_FLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
