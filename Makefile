@@ -7,7 +7,7 @@ CC ?= cc
 FUZZ_CC ?= clang
 PYTHON ?= python3
 SAN ?=
-FUZZ_SECONDS ?= 60
+FUZZ_SECONDS ?= 20
 MAKEFLAGS += --no-builtin-rules
 
 LAYERS := base record chips num io trace ir pjrt kernels worker models plan lab report api cli

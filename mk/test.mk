@@ -4,8 +4,8 @@
 # make test-cli   command tests alone
 # make asan       all tests under AddressSanitizer and UndefinedBehaviorSanitizer
 # make valgrind   the unit tests that load no plugin, under valgrind
-# make fuzz       every fuzz target, FUZZ_SECONDS each (60), two at a time
-# make fuzz-long  the same for 15 minutes each
+# make fuzz       every fuzz target, FUZZ_SECONDS each (20), two at a time
+# make fuzz-long  the same for a minute each
 .PHONY: test test-setup test-unit test-cli asan valgrind fuzz fuzz-long fuzz-targets fuzz-run
 
 TEST_ENV = TOP=$(CURDIR) BUILD=$(abspath $(BUILD))
