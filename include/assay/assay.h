@@ -10,7 +10,7 @@
 //     puts(json);
 //     assay_free(json);
 //
-// Link with libassay.a -ljansson -lcrypto -lz -lm -ldl -lpthread. What executes runs in another process, the program
+// Link with libassay.a -ljansson -lcrypto -lm -ldl -lpthread. What executes runs in another process, the program
 // assay-worker, so nothing a plugin does can end yours. It is looked for beside your program, in ../lib/assay from
 // there, and under the prefix the library was built for; a device's plugin likewise. struct assay_device names them
 // elsewhere.
