@@ -298,6 +298,38 @@ static long status_of(const struct worker *w, const char *file, const char *key,
     return value;
 }
 
+// Whether the worker was started with this in GLIBC_TUNABLES.
+static bool has_tunable(const struct worker *w, const char *text)
+{
+    static const char name[] = "GLIBC_TUNABLES=";
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/environ", worker_info(w)->pid);
+    struct str s;
+    str_init(&s);
+    const char *at = file_read(&s, path, 1 << 20, NULL) == 0 && s.length ? memmem(s.text, s.length, name, 15) : NULL;
+    bool has = at && strcmp(at + 15, text) == 0;
+    str_release(&s);
+    return has;
+}
+
+TEST(worker_plugin_asks_the_allocator_for_huge_pages)
+{
+    static const struct {
+        const char *own, *expected;
+    } cases[] = {
+        {"", "glibc.malloc.hugetlb=1"},
+        {"glibc.malloc.perturb=0", "glibc.malloc.perturb=0:glibc.malloc.hugetlb=1"},
+        {"glibc.malloc.hugetlb=0", "glibc.malloc.hugetlb=0"}, // the user's choice stays
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        setenv("GLIBC_TUNABLES", cases[i].own, 1);
+        struct worker *w = worker_test_start(NULL, NULL);
+        REQUIRE(w);
+        CHECK(has_tunable(w, cases[i].expected));
+        worker_stop(w);
+    }
+}
+
 TEST(worker_plugin_gives_way_and_keeps_to_its_threads)
 {
     struct worker_options o = {.threads = 1};
