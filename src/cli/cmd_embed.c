@@ -11,7 +11,10 @@
 // Nine significant digits: any f32 reads back as the same one.
 static void add_value(struct str *out, float v)
 {
-    str_addf(out, "%.9g", (double)v);
+    if (isnan(v))
+        str_add(out, "nan"); // without a sign, which says nothing
+    else
+        str_addf(out, "%.9g", (double)v);
 }
 
 static const float *row(const struct embed *e, size_t i)

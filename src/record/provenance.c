@@ -35,6 +35,8 @@ int record_envelope(struct str *out, const char *command, const char *record, co
                     const struct error *error, struct error *err)
 {
     char schema[96];
+    if (!result && !error)
+        return error_set(err, ERR_INTERNAL, command, "a document with neither result nor error");
     snprintf(schema, sizeof schema, "assay.%s/1", command);
     for (char *c = schema; *c; c++)
         *c = *c == ' ' ? '.' : *c;
