@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: xla/service/hlo_cost_analysis.cc. Deliberate differences: a reshape is free (XLA counts it as a copy until
-// layout assignment makes it a bitcast); element arithmetic on a broadcast constant does not read the broadcast.
+// Rules: xla/service/hlo_cost_analysis.cc; docs/cost.md says where and why they are not followed.
 #include "ir/cost.h"
 
 #include <string.h>

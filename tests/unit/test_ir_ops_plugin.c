@@ -3,129 +3,7 @@
 // tests/oracle/ir_ops.py made with numpy.
 #include <stdlib.h>
 
-#include "ir_test.h"
-
-static const char *text_of(const json_t *c, const char *key)
-{
-    const char *s = json_string_value(json_object_get(c, key));
-    return s ? s : "";
-}
-
-static enum opcode opcode_named(const char *name)
-{
-    for (int op = 0; op < OP_COUNT; op++) {
-        if (strcmp(op_info((enum opcode)op)->name, name) == 0)
-            return (enum opcode)op;
-    }
-    return OP_COUNT;
-}
-
-// Attributes of a case as the builder takes them.
-struct attributes_of {
-    int64_t a[SHAPE_MAX_RANK], b[SHAPE_MAX_RANK], c[SHAPE_MAX_RANK];
-    int dims[SHAPE_MAX_RANK], n_a;
-};
-
-static struct attributes_of read_attributes(const json_t *c)
-{
-    struct attributes_of at = {0};
-    at.n_a = ir_fixture_ints(json_object_get(c, "a"), at.a, SHAPE_MAX_RANK);
-    ir_fixture_ints(json_object_get(c, "b"), at.b, SHAPE_MAX_RANK);
-    ir_fixture_ints(json_object_get(c, "c"), at.c, SHAPE_MAX_RANK);
-    for (int i = 0; i < at.n_a; i++)
-        at.dims[i] = (int)at.a[i];
-    return at;
-}
-
-static int build_constant(struct builder *b, const struct ir_fixture *f, const json_t *c, struct shape want)
-{
-    const char *kind = text_of(c, "constant");
-    if (strcmp(kind, "lowest") == 0)
-        return build_symbol(b, want, CONST_LOWEST);
-    if (strcmp(kind, "infinity") == 0)
-        return build_symbol(b, want, CONST_INFINITY);
-    if (strcmp(kind, "splat") == 0)
-        return build_splat(b, want, strtod(text_of(c, "value"), NULL));
-    double values[64];
-    const char *from = str_text(&f->bin) + json_integer_value(json_object_get(c, "dense"));
-    memcpy(values, from, (size_t)shape_elements(&want) * sizeof *values);
-    return build_dense(b, want, values);
-}
-
-static int build_product(struct builder *b, const json_t *c, const int *x)
-{
-    int64_t wide[4][SHAPE_MAX_RANK];
-    int lists[4][SHAPE_MAX_RANK], n[4];
-    for (int i = 0; i < 4; i++) {
-        const json_t *pair = json_object_get(c, i < 2 ? "batch" : "contract");
-        n[i] = ir_fixture_ints(json_array_get(pair, (size_t)i % 2), wide[i], SHAPE_MAX_RANK);
-        for (int k = 0; k < n[i]; k++)
-            lists[i][k] = (int)wide[i][k];
-    }
-    enum dtype result = dtype_from_name(text_of(c, "result"));
-    return build_dot(b, x[0], x[1], n[0], lists[0], lists[1], n[2], lists[2], lists[3], result);
-}
-
-// The value that the case's operation gives on operands x.
-static int build_case(struct builder *b, const struct ir_fixture *f, const json_t *c, const int *x, int n,
-                      struct shape want)
-{
-    static const char *const directions[] = {"EQ", "NE", "GE", "GT", "LE", "LT"};
-    enum opcode op = opcode_named(text_of(c, "op"));
-    struct attributes_of at = read_attributes(c);
-    int axis = (int)json_integer_value(json_object_get(c, "axis"));
-    switch (op_info(op)->class) {
-    case OPC_PARAMETER:
-        return x[0];
-    case OPC_CONSTANT:
-        return build_constant(b, f, c, want);
-    case OPC_IOTA:
-        return build_iota(b, want, axis);
-    case OPC_UNARY:
-        return build_unary(b, op, x[0]);
-    case OPC_BINARY:
-        return build_binary(b, op, x[0], x[1]);
-    case OPC_COMPARE:
-        for (int d = CMP_EQ; d <= CMP_LT; d++) {
-            if (strcmp(directions[d], text_of(c, "compare")) == 0)
-                return build_compare(b, (enum compare_direction)d, x[0], x[1]);
-        }
-        return -1;
-    case OPC_SELECT:
-        return build_select(b, x[0], x[1], x[2]);
-    case OPC_CLAMP:
-        return build_clamp(b, x[0], x[1], x[2]);
-    case OPC_CONVERT:
-        return build_convert(b, x[0], want.dtype);
-    case OPC_BITCAST:
-        return build_bitcast_convert(b, x[0], want.dtype);
-    case OPC_BROADCAST:
-        return build_broadcast(b, x[0], want, at.dims);
-    case OPC_RESHAPE:
-        return build_reshape(b, x[0], want.rank, want.dims);
-    case OPC_TRANSPOSE:
-        return build_transpose(b, x[0], at.dims);
-    case OPC_SLICE:
-        return build_slice(b, x[0], at.a, at.b, at.c);
-    case OPC_CONCATENATE:
-        return build_concatenate(b, x, n, axis);
-    case OPC_PAD:
-        return build_pad(b, x[0], x[1], at.a, at.b, at.c);
-    case OPC_REVERSE:
-        return build_reverse(b, x[0], at.dims, at.n_a);
-    case OPC_DYNAMIC_SLICE:
-        return build_dynamic_slice(b, x[0], x + 1, at.a);
-    case OPC_DYNAMIC_UPDATE_SLICE:
-        return build_dynamic_update_slice(b, x[0], x[1], x + 2);
-    case OPC_GATHER:
-        return build_gather(b, x[0], x[1]);
-    case OPC_DOT:
-        return build_product(b, c, x);
-    case OPC_REDUCE:
-        return build_reduce(b, opcode_named(text_of(c, "reducer")), x[0], at.dims, at.n_a);
-    }
-    return -1;
-}
+#include "ir_cases.h"
 
 // Some cases in one program, a result each.
 struct bundle {
@@ -147,7 +25,7 @@ static bool bundle_build(struct bundle *u, const struct ir_fixture *f, struct er
     for (int i = 0; i < u->n; i++) {
         const json_t *operands = json_object_get(u->cases[i], "operands");
         int x[1 + SHAPE_MAX_RANK * 2], n = (int)json_array_size(operands);
-        builder_scope(&b, "ops", "%s", text_of(u->cases[i], "name"));
+        builder_scope(&b, "ops", "%s", ir_case_text(u->cases[i], "name"));
         for (int k = 0; k < n; k++) {
             const void *bytes;
             struct shape s = ir_fixture_array(f, json_array_get(operands, (size_t)k), &bytes);
@@ -159,9 +37,9 @@ static bool bundle_build(struct bundle *u, const struct ir_fixture *f, struct er
         }
         const void *bytes;
         struct shape want = ir_fixture_array(f, json_object_get(u->cases[i], "want"), &bytes);
-        int y = build_result(&b, "y", build_case(&b, f, u->cases[i], x, n, want));
+        int y = build_result(&b, "y", ir_case_build(&b, f, u->cases[i], x, n, want));
         if (y >= 0 && !shape_equal(builder_shape(&b, y), &want))
-            test_check(false, __FILE__, __LINE__, text_of(u->cases[i], "name"));
+            test_check(false, __FILE__, __LINE__, ir_case_text(u->cases[i], "name"));
     }
     return builder_finish(&b, err) == 0;
 }
@@ -185,7 +63,8 @@ static bool check_case(const struct ir_fixture *f, const json_t *c, const void *
         if (!same && !(ulp && fabs(x - y) <= absolute))
             *worst = off > *worst ? off : *worst;
         if (!same && !near && bad++ < 3)
-            printf("  %s: element %lld is %.17g, not %.17g (%g ulp)\n", text_of(c, "name"), (long long)i, x, y, off);
+            printf("  %s: element %lld is %.17g, not %.17g (%g ulp)\n", ir_case_text(c, "name"), (long long)i, x, y,
+                   off);
     }
     return bad == 0;
 }
@@ -222,7 +101,7 @@ static void check_opcode(struct rig *r, const struct ir_fixture *f, enum opcode 
     double worst = 0;
     for (size_t i = 0; cases && i < json_array_size(all); i++) {
         const json_t *c = json_array_get(all, i);
-        if (opcode_named(text_of(c, "op")) == op)
+        if (ir_case_opcode(ir_case_text(c, "op")) == op)
             u.cases[u.n++] = c;
     }
     if (!CHECK(u.n > 0))
@@ -236,7 +115,7 @@ static void check_opcode(struct rig *r, const struct ir_fixture *f, enum opcode 
         REQUIRE_OK(bundle_build(&u, f, &err) ? 0 : ERR_INTERNAL, &err);
         int one = run_bundle(r, f, &u, &worst);
         if (one < 0)
-            str_addf(refused, "%s ", text_of(cases[i], "name"));
+            str_addf(refused, "%s ", ir_case_text(cases[i], "name"));
         CHECK(one <= 0);
         arena_release(&u.arena);
     }
@@ -305,7 +184,7 @@ TEST(ir_ops_have_cases)
     ir_fixture_open(&f, "ops");
     const json_t *all = json_object_get(f.root, "cases");
     for (size_t i = 0; i < json_array_size(all); i++)
-        cases[opcode_named(text_of(json_array_get(all, i), "op"))]++;
+        cases[ir_case_opcode(ir_case_text(json_array_get(all, i), "op"))]++;
     for (int op = 0; op < OP_COUNT; op++) {
         if (!CHECK(cases[op] > 0))
             printf("  no case for %s\n", op_info((enum opcode)op)->name);
