@@ -298,7 +298,7 @@ static long status_of(const struct worker *w, const char *file, const char *key,
     return value;
 }
 
-// Whether the worker was started with this in GLIBC_TUNABLES.
+// Whether the worker was started with this in GLIBC_TUNABLES. Its start-up code cuts the text at the colons.
 static bool has_tunable(const struct worker *w, const char *text)
 {
     static const char name[] = "GLIBC_TUNABLES=";
@@ -307,7 +307,10 @@ static bool has_tunable(const struct worker *w, const char *text)
     struct str s;
     str_init(&s);
     const char *at = file_read(&s, path, 1 << 20, NULL) == 0 && s.length ? memmem(s.text, s.length, name, 15) : NULL;
-    bool has = at && strcmp(at + 15, text) == 0;
+    size_t n = strlen(text);
+    bool has = at && at + 15 + n < s.text + s.length && at[15 + n] == '\0';
+    for (size_t i = 0; i < n && has; i++)
+        has = at[15 + i] == text[i] || (text[i] == ':' && at[15 + i] == '\0');
     str_release(&s);
     return has;
 }
