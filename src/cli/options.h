@@ -39,6 +39,22 @@
 #define OPTION_DEVICE                                                                                                  \
     {.name = "device", .kind = OPTION_STRING, .argument = "DEVICE", .preset = "cpu",                                   \
      .help = "where it runs: cpu, gpu, tpu, or one of several as in tpu:0"}
+#define OPTION_CHIP                                                                                                    \
+    {.name = "chip", .kind = OPTION_STRINGS, .argument = "CHIP", .words = chip_words,                                  \
+     .help = "predict the floor on one device of this chip; `local` is this machine after `assay bench --calibrate`"}
+#define OPTION_POLICY                                                                                                  \
+    {.name = "policy", .kind = OPTION_STRING, .argument = "POLICY", .preset = "f32", .words = policy_words,            \
+     .help = "a preset (f32, bf16, f16, w8a16, w8a8, w4a16) or a spelled-out policy"}
+#define OPTION_POLICIES(what)                                                                                          \
+    {.name = "policy", .kind = OPTION_STRINGS, .argument = "POLICY", .preset = "f32", .words = policy_words,           \
+     .help = what}
+#define OPTION_TEXT(what)                                                                                              \
+    {.name = "text", .kind = OPTION_STRING, .argument = "FILE", .complete = COMPLETE_FILE, .help = what}
+// `n`: the preset, or NULL where `what` says what holds when it is not given.
+#define OPTION_BATCH(n, what)                                                                                          \
+    {.name = "batch", .kind = OPTION_INT, .argument = "N", .preset = n, .min = 1, .max = 65536, .help = what}
+#define OPTION_SEQ(n, what)                                                                                            \
+    {.name = "seq", .kind = OPTION_INT, .argument = "N", .preset = n, .min = 2, .max = 65536, .help = what}
 // clang-format on
 
 #endif

@@ -83,13 +83,7 @@ static int write_row(struct price *p, int i, struct jw *w, struct error *err)
     int rc = 0;
     jw_object(w);
     jw_kv_string(w, "name", i < p->n_rows ? p->rows[i].group : "all");
-    derived(w, "flop", cost_product_flop(c), "FLOP", "2 per multiply-add of products");
-    derived(w, "element_flop", c->element_flop, "FLOP", "one per output element of other arithmetic");
-    derived(w, "transcendentals", c->transcendentals, "count", "exp, erf, roots: one per output element");
-    derived(w, "bytes", c->bytes, "B", "what enters and leaves each scope once, its inside fused");
-    derived(w, "bytes_unfused", c->bytes_unfused, "B", "operands and results of every operation");
-    derived(w, "weight_bytes", c->weight_bytes, "B", "weights and scales read, of `bytes`");
-    quantity_json_kv(w, "intensity", roofline_intensity(c));
+    cost_json(c, w);
     jw_key(w, "floors");
     jw_object(w);
     for (size_t k = 0; k < p->n_chips && !rc; k++) {
@@ -99,8 +93,7 @@ static int write_row(struct price *p, int i, struct jw *w, struct error *err)
             break;
         jw_key(w, p->chips[k]->name);
         jw_object(w);
-        quantity_json_kv(w, "time", f.time);
-        jw_kv_string(w, "bound", bound_name(f.bound));
+        floor_json(&f, w);
         jw_object_end(w);
     }
     jw_object_end(w);

@@ -154,12 +154,6 @@ static void write_device(const struct qualify *q, struct jw *w)
 
 // ---- modules and chips
 
-static void write_floor(struct jw *w, const struct floor *f)
-{
-    quantity_json_kv(w, "time", f->time);
-    jw_kv_string(w, "bound", bound_name(f->bound));
-}
-
 static int write_modules(const struct qualify *q, const struct qualify_policy *p, struct jw *w, struct error *err)
 {
     struct arena scratch;
@@ -170,13 +164,7 @@ static int write_modules(const struct qualify *q, const struct qualify_policy *p
         const struct cost *c = &p->rows[i].cost;
         jw_object(w);
         jw_kv_string(w, "name", p->rows[i].group);
-        derived(w, "flop", cost_product_flop(c), "FLOP", "2 per multiply-add of products");
-        derived(w, "element_flop", c->element_flop, "FLOP", "one per output element of other arithmetic");
-        derived(w, "transcendentals", c->transcendentals, "count", "exp, erf, roots: one per output element");
-        derived(w, "bytes", c->bytes, "B", "what enters and leaves each scope once, its inside fused");
-        derived(w, "bytes_unfused", c->bytes_unfused, "B", "operands and results of every operation");
-        derived(w, "weight_bytes", c->weight_bytes, "B", "weights and scales read, of `bytes`");
-        quantity_json_kv(w, "intensity", roofline_intensity(c));
+        cost_json(c, w);
         jw_key(w, "floors");
         jw_object(w);
         for (size_t k = 0; k < q->n_chips && !rc; k++) {
@@ -184,7 +172,7 @@ static int write_modules(const struct qualify *q, const struct qualify_policy *p
             rc = roofline_floor(c, q->chips[k], &scratch, &f, err);
             jw_key(w, q->chips[k]->name);
             jw_object(w);
-            write_floor(w, &f);
+            floor_json(&f, w);
             jw_object_end(w);
         }
         jw_object_end(w);
@@ -367,7 +355,7 @@ static void write_predicted(const struct qualify *q, const struct qualify_policy
         double ratio = local && p->ok ? f->time.value / (p->time.p50 * 1e3) : NAN;
         jw_key(w, q->chips[k]->name);
         jw_object(w);
-        write_floor(w, f);
+        floor_json(f, w);
         derived(w, "over_measured", ratio, "1",
                 isnan(ratio) ? "nothing was measured on this chip" : "predicted floor / measured p50");
         jw_object_end(w);

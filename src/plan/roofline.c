@@ -75,3 +75,25 @@ struct quantity roofline_intensity(const struct cost *c)
     return quantity_make(c->bytes > 0 ? cost_product_flop(c) / c->bytes : NAN, "FLOP/B", ORIGIN_DERIVED,
                          c->bytes > 0 ? "product FLOP / fused bytes" : "no byte moves");
 }
+
+static void derived(struct jw *w, const char *key, double value, const char *unit, const char *formula)
+{
+    quantity_json_kv(w, key, quantity_make(value, unit, ORIGIN_DERIVED, formula));
+}
+
+void cost_json(const struct cost *c, struct jw *w)
+{
+    derived(w, "flop", cost_product_flop(c), "FLOP", "2 per multiply-add of products");
+    derived(w, "element_flop", c->element_flop, "FLOP", "one per output element of other arithmetic");
+    derived(w, "transcendentals", c->transcendentals, "count", "exp, erf, roots: one per output element");
+    derived(w, "bytes", c->bytes, "B", "what enters and leaves each scope once, its inside fused");
+    derived(w, "bytes_unfused", c->bytes_unfused, "B", "operands and results of every operation");
+    derived(w, "weight_bytes", c->weight_bytes, "B", "weights and scales read, of `bytes`");
+    quantity_json_kv(w, "intensity", roofline_intensity(c));
+}
+
+void floor_json(const struct floor *f, struct jw *w)
+{
+    quantity_json_kv(w, "time", f->time);
+    jw_kv_string(w, "bound", bound_name(f->bound));
+}

@@ -30,4 +30,9 @@ int roofline_total(const struct cost_row *rows, int n, const struct chip *chip, 
 // Product FLOP per byte moved, fused [D]; NAN when no byte moves.
 struct quantity roofline_intensity(const struct cost *c);
 
+// Members of an open object: flop, element_flop, transcendentals, bytes, bytes_unfused, weight_bytes, intensity; and of
+// a floor: time, bound.
+void cost_json(const struct cost *c, struct jw *w);
+void floor_json(const struct floor *f, struct jw *w);
+
 #endif
