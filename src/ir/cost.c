@@ -138,7 +138,7 @@ static int traffic_init(struct traffic *t, bool by_scope, struct arena *a, struc
     t->read = arena_new(a, double, n, err);
     t->written = arena_new(a, bool, n, err);
     if (!scopes || !ints || !t->read || !t->written)
-        return err ? err->code : ERR_MEMORY;
+        return ERR_MEMORY;
     t->order = ints, t->scope = ints + n, t->group = ints + 2 * n, t->seen = ints + 3 * n;
     for (int i = 0; i < n; i++) {
         const struct instruction *in = &t->m->instructions[i];
@@ -216,7 +216,7 @@ static int name_rows(const struct module *m, bool by_scope, struct arena *a, str
     *n = 0;
     *out = rows;
     if (!rows)
-        return err ? err->code : ERR_MEMORY;
+        return ERR_MEMORY;
     for (int i = 0; i < m->n_instructions; i++) {
         const struct instruction *in = &m->instructions[i];
         if (in->op != OP_PARAMETER && row_of(in, by_scope, rows, *n) < 0)

@@ -331,7 +331,7 @@ static bool moves_data(enum op_class c)
 static enum dtype type_of_plain(const struct pass *s, const struct instruction *in, const int *operands)
 {
     enum dtype type = compute_type(s, in->domain);
-    if (!moves_data(op_info(in->op)->class))
+    if (in->n_operands < 1 || !moves_data(op_info(in->op)->class))
         return type;
     enum dtype first = builder_shape(&s->b, operands[0])->dtype;
     for (int k = 1; in->op == OP_CONCATENATE && k < in->n_operands; k++) {
@@ -411,7 +411,7 @@ int module_apply_policy(const struct module *from, const struct policy *p, bool 
     s.codes = arena_new(to->arena, int, n, err);
     s.scales = arena_new(to->arena, int, n, err);
     if (!s.map || !s.codes || !s.scales)
-        return err ? err->code : ERR_MEMORY;
+        return ERR_MEMORY;
     memset(s.map, -1, n * sizeof *s.map);
     memset(s.codes, -1, n * sizeof *s.codes);
     memset(s.scales, -1, n * sizeof *s.scales);

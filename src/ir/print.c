@@ -130,17 +130,15 @@ static void print_dot(struct str *out, const struct instruction *in)
 // The row gather of OP_GATHER in StableHLO's general terms.
 static void print_gather(struct str *out, const struct shape *table, int index_rank)
 {
-    int64_t sizes[SHAPE_MAX_RANK];
+    struct shape row = *table;
+    row.dims[0] = 1;
     int offsets[SHAPE_MAX_RANK];
-    for (int i = 0; i < table->rank; i++) {
-        sizes[i] = i ? table->dims[i] : 1;
-        if (i)
-            offsets[i - 1] = index_rank + i - 1;
-    }
+    for (int i = 0; i < row.rank - 1; i++)
+        offsets[i] = index_rank + i;
     str_add(out, "dimension_numbers = #stablehlo.gather<");
-    print_int_list(out, "offset_dims", offsets, table->rank - 1);
+    print_int_list(out, "offset_dims", offsets, row.rank - 1);
     str_addf(out, ", collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = %d>, ", index_rank);
-    print_array(out, "slice_sizes", sizes, table->rank);
+    print_array(out, "slice_sizes", row.dims, row.rank);
     str_add(out, ", indices_are_sorted = false");
 }
 
@@ -190,7 +188,7 @@ static void print_attributes(struct str *out, const struct module *m, const stru
         print_array(out, "slice_sizes", in->a, in->n_a);
         break;
     case OP_GATHER:
-        print_gather(out, x, m->instructions[in->operands[1]].shape.rank);
+        print_gather(out, &m->instructions[in->operands[0]].shape, m->instructions[in->operands[1]].shape.rank);
         break;
     case OP_DOT:
         print_dot(out, in);

@@ -47,7 +47,7 @@ int module_retype_f64(const struct module *from, struct module *to, struct error
     struct builder b;
     int *map = arena_new(to->arena, int, from->n_instructions, err);
     if (!map)
-        return err ? err->code : ERR_MEMORY;
+        return ERR_MEMORY;
     for (int i = 0; i < from->n_parameters; i++) {
         if (from->parameters[i].binding.part != BIND_VALUES)
             return error_set(err, ERR_INTERNAL, from->parameters[i].name, "is quantised: the reference is made before");
