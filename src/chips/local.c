@@ -281,19 +281,25 @@ static int read_members(const json_t *root, struct chip_local *out, const char *
     return wrong ? error_set(err, ERR_INPUT, path, "%s", wrong) : rc;
 }
 
-int chips_local_load(const char *path, struct chip_local *out, struct error *err)
+int chips_local_parse(const char *text, size_t n, const char *name, struct chip_local *out, struct error *err)
 {
     memset(out, 0, sizeof *out);
     for (size_t t = 0; t < CHIP_TYPES; t++)
         out->rate[t].value = NAN;
     out->copy.value = NAN;
+    json_t *root = json_parse(text, n, name, err);
+    int rc = root ? read_members(root, out, name, err) : ERR_INPUT;
+    json_decref(root);
+    return rc;
+}
+
+int chips_local_load(const char *path, struct chip_local *out, struct error *err)
+{
     struct str text;
     str_init(&text);
     int rc = file_read(&text, path, MOST_FILE_BYTES, err);
-    json_t *root = rc ? NULL : json_parse(str_text(&text), text.length, path, err);
     if (!rc)
-        rc = root ? read_members(root, out, path, err) : ERR_INPUT;
-    json_decref(root);
+        rc = chips_local_parse(str_text(&text), text.length, path, out, err);
     str_release(&text);
     if (rc)
         error_context(err, "this calibration cannot be used (run `assay bench --calibrate` to make a new one)");

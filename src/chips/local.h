@@ -34,6 +34,8 @@ int chips_local_path(struct str *out, const char *cpu_model, const char *plugin_
 int chips_local_save(const char *path, const struct chip_local *local, struct error *err);
 // ERR_INPUT names the file and the member that is missing, of the wrong type or out of range.
 int chips_local_load(const char *path, struct chip_local *out, struct error *err);
+// The same from n bytes of memory; `name` is for messages.
+int chips_local_parse(const char *text, size_t n, const char *name, struct chip_local *out, struct error *err);
 // The newest calibration of this CPU model (and of this plugin, where the hash is given) in `dir`. *found is false, and
 // the result 0, when there is none; a damaged file of that name is ERR_INPUT.
 int chips_local_newest(const char *dir, const char *cpu_model, const char *plugin_sha256, struct chip_local *out,

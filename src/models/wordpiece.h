@@ -42,6 +42,8 @@ struct wordpiece_config {
 void wordpiece_config_default(struct wordpiece_config *c);
 // The defaults overlaid with a tokenizer_config.json; ERR_INPUT when the file asks for another kind of tokenizer.
 int wordpiece_config_read(struct wordpiece_config *c, const char *path, struct error *err);
+// The same from n bytes of memory; `name` is for messages.
+int wordpiece_config_parse(struct wordpiece_config *c, const char *text, size_t n, const char *name, struct error *err);
 
 struct wordpiece_slot;
 struct wordpiece {

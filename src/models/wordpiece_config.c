@@ -114,16 +114,22 @@ static int read_object(struct wordpiece_config *c, const json_t *o, const char *
     return read_specials(c, o, where, err);
 }
 
-int wordpiece_config_read(struct wordpiece_config *c, const char *path, struct error *err)
+int wordpiece_config_parse(struct wordpiece_config *c, const char *text, size_t n, const char *name, struct error *err)
 {
     wordpiece_config_default(c);
+    json_t *o = json_parse(text, n, name, err);
+    int rc = o ? read_object(c, o, name, err) : ERR_INPUT;
+    json_decref(o);
+    return rc;
+}
+
+int wordpiece_config_read(struct wordpiece_config *c, const char *path, struct error *err)
+{
     struct str text;
     str_init(&text);
     int rc = file_read(&text, path, 16u << 20, err);
-    json_t *o = rc ? NULL : json_parse(str_text(&text), text.length, path, err);
     if (!rc)
-        rc = o ? read_object(c, o, path, err) : ERR_INPUT;
-    json_decref(o);
+        rc = wordpiece_config_parse(c, str_text(&text), text.length, path, err);
     str_release(&text);
     return rc;
 }
