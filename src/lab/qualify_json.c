@@ -269,9 +269,9 @@ static void write_errors(const struct qualify *q, const struct qualify_policy *p
     measured_or(w, "rel_l2", m->rel_l2, "1", "||x - x64|| / ||x64|| over all texts", finite ? zero : broken);
     measured_or(w, "max_abs", m->max_abs, "1", "largest |x - x64|", finite ? none : broken);
     measured_or(w, "snr_db", m->snr_db, "dB", "20 log10(||x64|| / ||x - x64||)",
-                !finite          ? broken
-                : m->max_abs > 0 ? zero
-                                 : "infinite: there is no error");
+                !finite            ? broken
+                : isinf(m->snr_db) ? "infinite: there is no error"
+                                   : zero);
     measured_or(w, "cosine_min", m->cosine_min, "1", "lowest cosine of a text's embedding with f64's",
                 finite ? zero : broken);
     measured_or(w, "max_relative", m->max_rel, "1", "largest |x - x64| / max(|x64|, 0.001)", finite ? none : broken);
