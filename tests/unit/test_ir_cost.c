@@ -273,6 +273,42 @@ TEST(ir_cost_groups_add_up)
     }
 }
 
+// Scopes are the same count cut finer: the totals agree, and every group is the sum of its scopes.
+TEST(ir_cost_scopes_add_up)
+{
+    static const char *const policies[] = {"f32", "w8a8", "w4a16"};
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        struct arena arena;
+        struct module m;
+        struct cost_row *groups, *scopes;
+        struct cost total, again;
+        struct error err = {0};
+        int n, k;
+        arena_init(&arena);
+        REQUIRE(model_cost(policies[i], 2, 16, &arena, &m, &groups, &n, &total));
+        REQUIRE_OK(cost_scopes(&m, &arena, &scopes, &k, &again, &err), &err);
+        CHECK(k > 40 && cost_product_flop(&again) == cost_product_flop(&total));
+        CHECK(again.bytes == total.bytes && again.weight_bytes == total.weight_bytes);
+        CHECK(again.element_flop == total.element_flop && again.bytes_unfused == total.bytes_unfused);
+        for (int g = 0; g < n; g++) {
+            struct cost sum = {0};
+            for (int r = 0; r < k; r++) {
+                const char *group = NULL;
+                for (int j = 0; j < m.n_instructions && !group; j++) {
+                    const struct instruction *in = &m.instructions[j];
+                    if (in->op != OP_PARAMETER && strcmp(in->scope, scopes[r].group) == 0)
+                        group = in->group;
+                }
+                if (group && strcmp(group, groups[g].group) == 0)
+                    cost_add(&sum, &scopes[r].cost);
+            }
+            CHECK(sum.bytes == groups[g].cost.bytes && sum.bytes > 0);
+            CHECK(cost_product_flop(&sum) == cost_product_flop(&groups[g].cost));
+        }
+        arena_release(&arena);
+    }
+}
+
 // ---- fused traffic, on small graphs
 
 struct traffic {
