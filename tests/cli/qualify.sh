@@ -9,6 +9,9 @@ export COLUMNS=100
 export QUALIFY_TEST_MARK=$$-$RANDOM$RANDOM
 
 faulty=$BUILD/faulty_plugin.so
+ones() { # for tests of all but the numbers: programs compile at once and return ones
+    export ASSAY_FAULT_ONES=1 ASSAY_PLUGIN_PATH=$faulty
+}
 
 tiny() { # tiny [OPTION...]: the model directory `model`, made anew
     rm -rf model

@@ -30,7 +30,9 @@
 //
 // What concerns programs can be narrowed. ASSAY_FAULT_TEXT: only programs whose text holds it, and the processes that
 // compiled one (a policy's worker has one policy). ASSAY_FAULT_AFTER: only after so many executions.
-// Without ASSAY_FAULT it behaves. Independently of the caller it counts the objects it handed out: faulty_live.
+// ASSAY_FAULT_ONES=1, whatever the fault: programs in StableHLO text return ones, which compiles at once; for tests of
+// all but the numbers. Without them it behaves. Independently of the caller it counts the objects it handed out:
+// faulty_live.
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -47,6 +49,7 @@ const PJRT_Api *GetPjrtApi(void);
 static const PJRT_Api *real;
 static const char *fault = "", *fault_text = "";
 static long fault_after;
+static bool returns_ones;
 static atomic_long live, executions;
 static atomic_bool marked; // a program that holds fault_text was compiled
 
@@ -183,6 +186,54 @@ static PJRT_Error *client_destroy(PJRT_Client_Destroy_Args *args)
     return counted(real->PJRT_Client_Destroy(args), -1);
 }
 
+// A program of the same signature that returns ones, malloc'd; NULL where the text's main is not found.
+static char *make_ones(const char *text, size_t size, size_t *ones_size)
+{
+    char *copy = strndup(text, size), *ones = NULL;
+    char *main_at = copy ? strstr(copy, "@main(") : NULL, *types = main_at ? strstr(main_at, "-> (") : NULL;
+    char *end = types ? strstr(types, ") {") : NULL;
+    FILE *out = end ? open_memstream(&ones, ones_size) : NULL;
+    if (!out) {
+        free(copy);
+        return NULL;
+    }
+    *end = '\0';
+    types += strlen("-> (");
+    fprintf(out, "%s) {\n", copy);
+    int n = 0;
+    for (const char *type = types; (type = strstr(type, "tensor<")); type++) {
+        int length = (int)strcspn(type, ">") + 1;
+        const char *element = type + length - 1;
+        while (element[-1] != 'x' && element[-1] != '<')
+            element--;
+        const char *one = *element == 'f' || *element == 'b' ? "1.0" : "1";
+        fprintf(out, "%%one%d = \"stablehlo.constant\"() {value = dense<%s> : %.*s} : () -> %.*s\n", n++, one, length,
+                type, length, type);
+    }
+    fprintf(out, "\"func.return\"(");
+    for (int i = 0; i < n; i++)
+        fprintf(out, "%s%%one%d", i ? ", " : "", i);
+    fprintf(out, ") : (%s) -> ()\n}}\n", types);
+    fclose(out);
+    free(copy);
+    return ones;
+}
+
+static PJRT_Error *compile_ones(PJRT_Client_Compile_Args *args)
+{
+    const PJRT_Program *asked = args->program;
+    PJRT_Program program = *asked;
+    char *ones = make_ones(asked->code, asked->code_size, &program.code_size);
+    if (!ones)
+        return make_error(PJRT_Error_Code_INVALID_ARGUMENT, "faulty plugin: no main in the program");
+    program.code = ones;
+    args->program = &program;
+    PJRT_Error *error = real->PJRT_Client_Compile(args);
+    args->program = asked;
+    free(ones);
+    return error;
+}
+
 static PJRT_Error *client_compile(PJRT_Client_Compile_Args *args)
 {
     PJRT_Error *refused = refuse_small(args, PJRT_Client_Compile_Args_STRUCT_SIZE);
@@ -211,7 +262,7 @@ static PJRT_Error *client_compile(PJRT_Client_Compile_Args *args)
         text[5000] = 0;
         return make_error(PJRT_Error_Code_INTERNAL, text);
     }
-    return counted(real->PJRT_Client_Compile(args), 1);
+    return counted(returns_ones ? compile_ones(args) : real->PJRT_Client_Compile(args), 1);
 }
 
 static PJRT_Error *loaded_destroy(PJRT_LoadedExecutable_Destroy_Args *args)
@@ -347,6 +398,7 @@ const PJRT_Api *GetPjrtApi(void)
     fault = getenv("ASSAY_FAULT") ? getenv("ASSAY_FAULT") : "";
     fault_text = getenv("ASSAY_FAULT_TEXT") ? getenv("ASSAY_FAULT_TEXT") : "";
     fault_after = getenv("ASSAY_FAULT_AFTER") ? strtol(getenv("ASSAY_FAULT_AFTER"), NULL, 10) : -1;
+    returns_ones = getenv("ASSAY_FAULT_ONES") != NULL;
     atomic_store(&marked, !*fault_text);
     if (!real)
         real = load_real();
