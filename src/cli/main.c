@@ -78,6 +78,7 @@ int main(int argc, char **argv)
 {
     cli_guard_streams();
     signal(SIGPIPE, SIG_IGN); // a worker that died is an error to report, not our end
+    signal(SIGXFSZ, SIG_IGN); // a file that may not grow is a full disk
     interrupt_install();
     struct cli cli = {0};
     struct error err = {0};
