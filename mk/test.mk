@@ -43,8 +43,8 @@ asan:
 	@$(ASAN_ENV) $(MAKE) --no-print-directory BUILD=build-asan CFLAGS='-O1 -g' TEST_TIMEOUT=600 \
 	    SAN='-fsanitize=address,undefined -fno-sanitize-recover=all' test
 
-# An older valgrind says once that it does not know system call 434 (pidfd_open): the tests then take the way of kernels
-# that have none.
+# An older valgrind says, wherever a test starts a program, that it does not know system call 434 (pidfd_open): these
+# tests then take the way of kernels that have none.
 valgrind: check-tools all $(BUILD)/test-unit
 	@$(TEST_ENV) TEST_EXCLUDE=plugin TEST_TIMEOUT=900 valgrind --quiet --error-exitcode=9 --leak-check=full \
 	    --errors-for-leak-kinds=definite --show-leak-kinds=definite $(BUILD)/test-unit

@@ -106,7 +106,7 @@ TEST(cli_parse_presets_and_absence)
 TEST(cli_parse_many_values_keep_their_order)
 {
     static char *argv[1 + 1 + 2 * 1000];
-    static char text[1000][8], program[] = "assay", name[] = "go", option[] = "--chip", operand[] = "a";
+    static char text[1000][12], program[] = "assay", name[] = "go", option[] = "--chip", operand[] = "a";
     int argc = 0;
     argv[argc++] = program;
     argv[argc++] = name;
