@@ -175,7 +175,9 @@ struct compile_options {
     bool use_spmd_partitioning;  // partition by the module's shardings; needed with num_partitions > 1
     bool use_shardy;             // read sdy.* shardings; needs use_spmd_partitioning
     bool allow_excess_precision; // true lets the compiler keep bf16 and f16 intermediates wider than their type
-    const struct compile_override *overrides; // an unknown name is the plugin's error
+    // An unknown name is the plugin's error. On the CPU xla_cpu_enable_fast_min_max is off unless it is given here:
+    // with it a maximum may lose a NaN.
+    const struct compile_override *overrides;
     size_t override_count;
     // The types of the program's parameters on each device (after partitioning), when the caller knows them: launch_new
     // checks arguments against it. The plugin cannot be asked, and may abort on wrong arguments. Copied.

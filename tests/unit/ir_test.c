@@ -8,8 +8,6 @@
 #include "ir/bind.h"
 #include "num/convert.h"
 
-const struct compile_override ir_strict_extrema = {"xla_cpu_enable_fast_min_max", OVERRIDE_BOOL, .boolean = false};
-
 void ir_fixture_open(struct ir_fixture *f, const char *name)
 {
     char path[256];
@@ -68,7 +66,7 @@ struct program *ir_compile(struct rig *r, const struct module *m)
     error_clear(&r->err);
     if (module_print(m, &text, &r->err) == 0)
         program_compile(&p, r->client, str_text(&text), text.length, "mlir",
-                        &(struct compile_options){.overrides = &ir_strict_extrema, .override_count = 1}, &r->err);
+                        &(struct compile_options){.override_count = 0}, &r->err);
     str_release(&text);
     return r->err.code ? NULL : p;
 }

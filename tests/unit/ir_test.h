@@ -22,10 +22,7 @@ struct shape ir_fixture_array(const struct ir_fixture *f, const json_t *array, c
 // A list of integers into out[max]; returns how many there are.
 int ir_fixture_ints(const json_t *list, int64_t *out, int max);
 
-// Without it XLA's CPU back end loses a NaN in the second operand of a maximum or minimum: max(1, NaN) is 1 there, and
-// so the largest element of a row with a NaN is a number.
-extern const struct compile_override ir_strict_extrema;
-// Compiles the module as it is printed, with strict extrema. NULL with r->err set on failure (not printed: the caller
+// Compiles the module as it is printed. NULL with r->err set on failure (not printed: the caller
 // may expect it).
 struct program *ir_compile(struct rig *r, const struct module *m);
 // Runs it: args[i] are the bytes of parameter i, outs[i] receives result i, malloc'd. False after printing the error.
