@@ -258,7 +258,6 @@ static int add_advice(struct qualify *q, const struct qualify_policy *p, struct 
     static const char *const cost_metrics[] = {"p50_ms",       "p90_ms",     "min_ms",         "items_per_s",
                                                "weight_bytes", "compile_ms", "peak_rss_bytes", NULL};
     const char *name = p->policy.name, *text;
-    const struct subject_tensor *worst = worst_tensor(p);
     bool cost_only = misses_only(p, cost_metrics);
     if (p->meets || !p->ok || (p->errors.nonfinite_reference && q->n_advice))
         return 0;
@@ -277,6 +276,7 @@ static int add_advice(struct qualify *q, const struct qualify_policy *p, struct 
         return ERR_MEMORY;
     if (q->n_advice < QUALIFY_ADVICE)
         q->advice[q->n_advice++] = text;
+    const struct subject_tensor *worst = worst_tensor(p);
     bool integers = p->policy.w == DT_S8 || p->policy.w == DT_S4;
     bool finite = !p->errors.nonfinite_reference && !p->errors.nonfinite_result;
     if (!integers || !worst || cost_only || !finite || q->n_advice == QUALIFY_ADVICE)

@@ -169,6 +169,9 @@ void subject_close(struct subject *s)
     arena_release(&s->arena);
     s->worker = NULL;
     s->compiled = false;
+    s->results = s->args = NULL; // what lay in the arena
+    s->tensors = NULL;
+    s->n_args = s->n_tensors = 0;
 }
 
 static int set_input(struct subject *s, int parameter, const int32_t *data, struct error *err)

@@ -5,6 +5,8 @@
 # Compiles in half the time; the arithmetic is the same.
 export XLA_FLAGS=--xla_backend_optimization_level=0
 export COLUMNS=100
+# Where the address sanitizer is built in: a worker's SIGSEGV stays one.
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}handle_segv=0
 # Every process that a test starts has it in its environment.
 export QUALIFY_TEST_MARK=$$-$RANDOM$RANDOM
 

@@ -228,6 +228,21 @@ TEST(lab_decide_names_the_weight_that_loses_most)
     RELEASE(&r);
 }
 
+// A worker that failed is closed, and what it knew of its weights is gone: nobody looks at it.
+TEST(lab_decide_leaves_failed_policies_alone)
+{
+    static const char *const names[] = {"w8a8", "f32"};
+    struct rig r;
+    rig_init(&r, names, (double[]){1, 2}, 2);
+    require(&r, "top1>=2");
+    r.policies[0].ok = false;
+    subject_close(&r.policies[0].subject);
+    CHECK_INT(decide(&r), -1);
+    CHECK_INT(r.q.n_advice, 1);
+    CHECK(advises(&r, "f32: "));
+    RELEASE(&r);
+}
+
 // ---- subsets and errors
 
 static void embed(double *rows, size_t i, double angle)
