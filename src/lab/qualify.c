@@ -104,6 +104,9 @@ static int open_all(struct qualify *q, struct error *err)
     if (q->workload.n_texts < 3)
         return error_set(err, ERR_INPUT, o->workload.text_path, "holds %zu text%s; a ranking needs at least 3",
                          q->workload.n_texts, q->workload.n_texts == 1 ? "" : "s");
+    if (q->workload.n_texts > QUALIFY_MAX_TEXTS)
+        return error_set(err, ERR_INPUT, o->workload.text_path, "holds %zu texts; at most %d are ranked: give a sample",
+                         q->workload.n_texts, QUALIFY_MAX_TEXTS);
     module_init(&q->module, &q->arena, q->workload.name);
     struct bert_build how = {.batch = q->workload.batch, .seq = q->workload.seq, .first_layer = -1};
     rc = bert_module(&q->workload.bert, &how, &q->module, err);

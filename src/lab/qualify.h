@@ -18,7 +18,8 @@ enum {
     QUALIFY_MAX_CHIPS = 32,
     QUALIFY_MAX_GROUPS = 64,
     QUALIFY_SUBSETS = 3,
-    QUALIFY_ADVICE = 8
+    QUALIFY_ADVICE = 8,
+    QUALIFY_MAX_TEXTS = 65536 // every one is compared with every other
 };
 
 // The metrics a requirement can name, NULL-ended.

@@ -239,8 +239,12 @@ static int describe_program(struct server *s, struct program *p, bool want_optim
         return error_set(err, ERR_DEVICE, NULL, "the program has more than %d outputs", WORKER_MAX_ARGS);
     struct program_memory m;
     int rc = program_memory(p, &m, err);
-    if (!rc && want_optimized)
-        rc = program_optimized(p, optimized, format, err);
+    // It is evidence, not needed to run: a plugin that cannot give it is no failure.
+    struct error ignored = {0};
+    if (!rc && want_optimized && program_optimized(p, optimized, format, &ignored) != 0) {
+        str_clear(optimized);
+        want_optimized = false;
+    }
     out->outputs = rc ? NULL : arena_new(&s->arena, struct worker_shape, info->output_count, err);
     if (!out->outputs)
         return err->code;

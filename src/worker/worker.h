@@ -109,7 +109,7 @@ struct worker_executable {
     uint64_t compile_ns;
     struct worker_memory_plan memory;
     char *fingerprint; // NULL: not offered
-    char *optimized;   // NULL unless asked for; may hold zero bytes; a zero byte follows
+    char *optimized;   // NULL unless asked for and offered; may hold zero bytes; a zero byte follows
     size_t optimized_length;
     char *optimized_format;       // "hlo_with_config"
     size_t n_devices;             // num_replicas * num_partitions
