@@ -319,11 +319,10 @@ static void doubt_calibration(struct qualify *q)
             if (strcmp(q->chips[k]->name, "local") != 0 || !p->ok ||
                 !(p->predicted[k].time.value > p->time.p50 * 1e3) || q->host.n_warnings == HOST_WARNINGS)
                 continue;
-            snprintf(
-                q->host.warnings[q->host.n_warnings++], sizeof q->host.warnings[0],
-                "the floor of %.40s on `local` is longer than what was measured: the machine was busier when it was "
-                "calibrated; run `assay bench --calibrate` again",
-                p->policy.name);
+            snprintf(q->host.warnings[q->host.n_warnings++], sizeof q->host.warnings[0],
+                     "the floor of %.40s on `local` is longer than what was measured: the products of its calibration "
+                     "ran slower; run `assay bench --calibrate` on an idle machine",
+                     p->policy.name);
             return;
         }
     }
