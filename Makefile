@@ -8,6 +8,7 @@ FUZZ_CC ?= clang
 PYTHON ?= python3
 SAN ?=
 FUZZ_SECONDS ?= 20
+FUZZ_SEED ?= 1
 MAKEFLAGS += --no-builtin-rules
 
 LAYERS := base record chips num io trace ir pjrt kernels worker models plan lab report api cli

@@ -4,8 +4,8 @@
 # make test-cli   command tests alone
 # make asan       all tests under AddressSanitizer and UndefinedBehaviorSanitizer
 # make valgrind   the unit tests that load no plugin, under valgrind
-# make fuzz       every fuzz target, FUZZ_SECONDS each (20), two at a time
-# make fuzz-long  the same for a minute each
+# make fuzz       every fuzz target, FUZZ_SECONDS each (20), two at a time, always trying the same inputs (FUZZ_SEED=1)
+# make fuzz-long  other inputs each time, for a minute each
 .PHONY: test test-setup test-unit test-cli asan valgrind fuzz fuzz-long fuzz-targets fuzz-run
 
 TEST_ENV = TOP=$(CURDIR) BUILD=$(abspath $(BUILD))
@@ -55,9 +55,9 @@ FUZZ_FLAGS := address,undefined -fno-sanitize-recover=all
 fuzz: check-tools
 	@$(MAKE) --no-print-directory BUILD=build-fuzz CC=$(FUZZ_CC) CFLAGS='-O1 -g' \
 	    SAN='-fsanitize=fuzzer-no-link,$(FUZZ_FLAGS)' fuzz-targets
-	@tests/fuzz/run build-fuzz $(FUZZ_SECONDS) $(FUZZ_NAMES)
+	@FUZZ_SEED=$(FUZZ_SEED) tests/fuzz/run build-fuzz $(FUZZ_SECONDS) $(FUZZ_NAMES)
 fuzz-long:
-	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=60
+	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=60 FUZZ_SEED=0
 fuzz-targets: $(FUZZ_NAMES:%=$(BUILD)/%)
 $(BUILD)/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/internal.a
 	$(call say,LINK)

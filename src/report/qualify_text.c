@@ -74,7 +74,7 @@ static void workload_line(struct str *s, const json_t *result)
     double parameters = doc_number(result, "workload.parameters");
     if (isfinite(parameters)) {
         format_si(text, parameters, "");
-        str_addf(s, ", %s%sparameters", text, strchr(text, ' ')[1] ? " " : "");
+        str_addf(s, ", %s%sparameters", text, text[strlen(text) - 1] == ' ' ? "" : " "); // no prefix: it ends there
     }
     format_quantity(text, doc_quantity(result, "workload.weight_bytes"));
     str_addf(s, ", %s", text);

@@ -423,5 +423,11 @@ TEST(report_qualify_survives_any_member)
     REQUIRE(doc);
     replace_each(doc, doc, "");
     CHECK(replacements > 300);
+    static const double counts[] = {1e300, -1e308, 1e-300, 0.5, 0, 999999};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        json_t *workload = json_object_get(json_object_get(doc, "result"), "workload");
+        REQUIRE(json_object_set_new(workload, "parameters", json_real(counts[i])) == 0);
+        CHECK(render_all(doc, "workload.parameters"));
+    }
     json_decref(doc);
 }

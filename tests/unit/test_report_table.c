@@ -113,6 +113,10 @@ TEST(report_format_units)
     CHECK_STR(quantity(0.998, "1"), "0.998");
     CHECK_STR(quantity(NAN, "B"), FORMAT_NULL);
     CHECK_STR(quantity(0, "B"), "0 B");
+    // Past the prefixes the unit still stands.
+    CHECK_STR(quantity(1e300, "B"), "1.00e282 EB");
+    CHECK_STR(quantity(-1e308, "s"), "-1.00e308 s");
+    CHECK_STR(quantity(1e-300, "s"), "1.00e-288 ps");
 }
 
 TEST(report_format_column_shares_a_unit)
