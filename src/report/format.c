@@ -123,8 +123,8 @@ static size_t pick(const struct prefix *p, size_t n, double value)
 
 static void with_prefix(char *out, double value, const struct prefix *p, const char *unit)
 {
-    char number[FORMAT_MAX]; // past the prefixes it has an exponent: 1e300 written out leaves no room for a unit
-                             // unit
+    // Past the prefixes it has an exponent: 1e300 written out leaves no room for a unit.
+    char number[FORMAT_MAX];
     format_number(number, value / p->factor, 3);
     snprintf(out, FORMAT_MAX, "%.20s %s%.24s", number, p->name, unit);
 }
