@@ -3,6 +3,11 @@
 
 #include <openssl/evp.h>
 
+#include "base/interrupt.h"
+
+// What is hashed between two looks at the interrupt flag: some ten milliseconds.
+#define CHUNK ((size_t)16 << 20)
+
 static const char digits[] = "0123456789abcdef";
 
 static void to_hex(const unsigned char digest[32], char hex[65])
@@ -39,8 +44,15 @@ int sha256_map(const struct file_map *m, char hex[65], struct error *err)
         EVP_MD_CTX_free(context);
         return file_guard_error(&g, err);
     }
-    bool ok = EVP_DigestUpdate(context, m->data, m->size) == 1;
+    bool ok = true;
+    size_t at = 0;
+    for (; ok && at < m->size && (at == 0 || !interrupt_pending()); at += CHUNK)
+        ok = EVP_DigestUpdate(context, m->data + at, m->size - at < CHUNK ? m->size - at : CHUNK) == 1;
     file_guard_end(&g);
+    if (ok && at < m->size) {
+        EVP_MD_CTX_free(context);
+        return interrupt_check("hashing a file", err);
+    }
     ok = ok && EVP_DigestFinal_ex(context, out, &length) == 1 && length == 32;
     EVP_MD_CTX_free(context);
     if (!ok)

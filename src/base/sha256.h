@@ -9,7 +9,8 @@
 
 // Lower-case hexadecimal SHA-256 (libcrypto).
 int sha256_bytes(const void *bytes, size_t n, char hex[65], struct error *err);
-// Of a mapped file, under a guard: a file cut short meanwhile is an error, not a crash.
+// Of a mapped file, under a guard: a file cut short meanwhile is an error, not a crash. ERR_INTERRUPTED when a signal
+// comes meanwhile: a checkpoint of many GB takes a while.
 int sha256_map(const struct file_map *m, char hex[65], struct error *err);
 
 #endif

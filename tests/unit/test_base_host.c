@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/host.h"
 #include "base/interrupt.h"
+#include "base/sha256.h"
 #include "base/sysfile.h"
 #include "base/threads.h"
 #include "schema.h"
@@ -247,4 +248,21 @@ TEST(base_interrupt_sets_a_flag_once)
     struct sigaction sa;
     CHECK(sigaction(SIGTERM, NULL, &sa) == 0 && sa.sa_handler == SIG_DFL); // the second one ends the process
     CHECK(sigaction(SIGINT, NULL, &sa) == 0 && sa.sa_handler != SIG_DFL);
+}
+
+TEST(base_interrupt_ends_the_hashing_of_a_large_file)
+{
+    struct error e = {0};
+    char path[1024], hex[65];
+    struct file_map m;
+    snprintf(path, sizeof path, "%s/large", test_dir());
+    REQUIRE_OK(file_write(path, "", 0, &e), &e);
+    REQUIRE(truncate(path, 40 << 20) == 0);
+    REQUIRE_OK(file_map_open(&m, path, &e), &e);
+    interrupt_install();
+    REQUIRE_OK(sha256_map(&m, hex, &e), &e);
+    raise(SIGINT);
+    CHECK_INT(sha256_map(&m, hex, &e), ERR_INTERRUPTED);
+    CHECK_STR(e.message, "SIGINT while hashing a file");
+    file_map_close(&m);
 }
