@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab/precision.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/interrupt.h"
+#include "base/suggest.h"
+
+#define DECLARE(name) extern const struct precision_suite precision_suite_##name;
+PRECISION_SUITES(DECLARE)
+#undef DECLARE
+
+#define LIST(name) &precision_suite_##name,
+const struct precision_suite *const precision_suites[] = {PRECISION_SUITES(LIST) NULL};
+#undef LIST
+
+const struct precision_suite *precision_find_suite(const char *name)
+{
+    for (size_t i = 0; precision_suites[i]; i++) {
+        if (strcmp(precision_suites[i]->name, name) == 0)
+            return precision_suites[i];
+    }
+    return NULL;
+}
+
+void precision_words(struct str *out)
+{
+    for (size_t i = 0; precision_suites[i]; i++)
+        str_addf(out, "%s\n", precision_suites[i]->name);
+}
+
+// "accumulate, lab"
+static void list_suites(struct str *out)
+{
+    for (size_t i = 0; precision_suites[i]; i++)
+        str_addf(out, "%s%s", i ? ", " : "", precision_suites[i]->name);
+}
+
+static int unknown_suite(const char *name, struct error *err)
+{
+    struct suggest near = {.wanted = name};
+    struct str known;
+    str_init(&known);
+    list_suites(&known);
+    for (size_t i = 0; precision_suites[i]; i++)
+        suggest_offer(&near, precision_suites[i]->name);
+    error_set(err, ERR_USAGE, "--suite", "no suite is called \"%.60s\"%s%s%s; there are: %s", name,
+              near.best ? "; did you mean " : "", near.best ? near.best : "", near.best ? "?" : "", str_text(&known));
+    str_release(&known);
+    return ERR_USAGE;
+}
+
+// An option that nothing looks at was given in vain.
+static int check_uses(const struct precision_options *o, unsigned uses, struct error *err)
+{
+    const struct {
+        const char *name;
+        bool given;
+        unsigned bit;
+    } rows[] = {
+        {"--batch", o->batch != 0, PRECISION_USES_SHAPE},     {"--features", o->features != 0, PRECISION_USES_SHAPE},
+        {"--outputs", o->outputs != 0, PRECISION_USES_SHAPE}, {"--steps", o->steps != 0, PRECISION_USES_STEPS},
+        {"--trace", o->trace, PRECISION_USES_TRACE},          {"--seed", o->seed_given, PRECISION_USES_SEED},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].given && !(uses & rows[i].bit))
+            return error_set(err, ERR_USAGE, rows[i].name, "no suite asked for uses it");
+    }
+    return 0;
+}
+
+static int check(const struct precision_options *o, struct error *err)
+{
+    unsigned uses = 0;
+    for (size_t i = 0; i < o->n_suites; i++) {
+        const struct precision_suite *suite = precision_find_suite(o->suites[i]);
+        if (!suite)
+            return unknown_suite(o->suites[i], err);
+        for (size_t k = 0; k < i; k++) {
+            if (strcmp(o->suites[k], o->suites[i]) == 0)
+                return error_set(err, ERR_USAGE, "--suite", "%s was given twice", o->suites[i]);
+        }
+        uses |= suite->uses;
+    }
+    if (o->n_suites == 0) {
+        struct str known;
+        str_init(&known);
+        list_suites(&known);
+        error_set(err, ERR_USAGE, "--suite", "name a suite; there are: %s", str_text(&known));
+        str_release(&known);
+        return ERR_USAGE;
+    }
+    return check_uses(o, uses, err);
+}
+
+int precision_open(struct precision *p, const struct precision_options *o, const struct progress *progress,
+                   struct error *err)
+{
+    memset(p, 0, sizeof *p);
+    arena_init(&p->arena);
+    p->options = o;
+    p->progress = progress;
+    int rc = check(o, err);
+    if (rc)
+        precision_close(p);
+    else
+        host_read(&p->host, "/");
+    return rc;
+}
+
+void precision_close(struct precision *p)
+{
+    worker_stop(p->worker);
+    arena_release(&p->arena);
+    memset(p, 0, sizeof *p);
+}
+
+bool precision_failed(const struct precision *p)
+{
+    for (size_t i = 0; i < p->n_documents; i++) {
+        for (size_t k = 0; k < p->documents[i]->n_checks; k++) {
+            if (!p->documents[i]->checks[k].ok)
+                return true;
+        }
+    }
+    return false;
+}
+
+static int add_document(struct precision *p, const char *name, const char *help, struct error *err)
+{
+    struct precision_document **grown = arena_grow(&p->arena, p->documents, &p->cap_documents, p->n_documents + 1,
+                                                   sizeof(struct precision_document *), err);
+    struct precision_document *d = grown ? arena_new(&p->arena, struct precision_document, 1, err) : NULL;
+    if (!d)
+        return ERR_MEMORY;
+    d->name = name;
+    d->help = help;
+    p->documents = grown;
+    p->documents[p->n_documents++] = p->document = d;
+    return 0;
+}
+
+static int run_suite(struct precision *p, const struct precision_suite *suite, struct error *err)
+{
+    uint64_t start = clock_ns();
+    int rc = add_document(p, suite->name, suite->help, err);
+    if (!rc)
+        rc = suite->run(p, err);
+    if (!rc && p->error.code)
+        rc = error_set(err, p->error.code, p->error.where, "%s", p->error.message);
+    if (!rc)
+        p->document->wall_s = (double)(clock_ns() - start) / 1e9;
+    return rc;
+}
+
+int precision_run(struct precision *p, struct record *record, struct error *err)
+{
+    uint64_t start = clock_ns();
+    p->record = record;
+    int rc = 0;
+    for (size_t i = 0; i < p->options->n_suites && !rc; i++)
+        rc = run_suite(p, precision_find_suite(p->options->suites[i]), err);
+    p->wall_s = (double)(clock_ns() - start) / 1e9;
+    return rc ? rc : interrupt_check("running", err);
+}
