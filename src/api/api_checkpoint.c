@@ -47,7 +47,7 @@ bool assay_checkpoint_tensor(const struct assay_checkpoint *checkpoint, size_t i
         return false;
     const struct tensor_view *t = &c->tensors[index];
     *out = (struct assay_tensor){.name = t->name,
-                                 .type = dtype_name(t->dtype),
+                                 .type = tensor_type_name(t),
                                  .rank = t->rank,
                                  .elements = t->elements,
                                  .bytes = t->bytes,

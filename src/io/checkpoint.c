@@ -8,6 +8,8 @@
 #include "base/bytes.h"
 #include "base/json.h"
 #include "base/sha256.h"
+#include "io/ggml.h"
+#include "io/gguf.h"
 #include "io/safetensors.h"
 #include "num/convert.h"
 
@@ -70,9 +72,83 @@ static int append(struct checkpoint *c, const struct safetensors_header *h, size
     return 0;
 }
 
+// Strings and numbers as text; the arrays stay in the file. Under a guard.
+static int gguf_metadata(struct checkpoint *c, const struct gguf *g, struct safetensors_header *h, struct error *err)
+{
+    h->metadata = arena_new(&c->arena, struct checkpoint_metadata, g->entry_count, err);
+    if (!h->metadata)
+        return ERR_MEMORY;
+    for (size_t i = 0; i < g->entry_count; i++) {
+        const struct gguf_value *v = &g->entries[i].value;
+        char number[32], *text;
+        switch (v->type) {
+        case GGUF_ARRAY:
+            continue;
+        case GGUF_STRING:
+            text = arena_strndup(&c->arena, (const char *)v->data, v->bytes, err);
+            break;
+        case GGUF_S8:
+        case GGUF_S16:
+        case GGUF_S32:
+        case GGUF_S64:
+            text = arena_printf(&c->arena, err, "%lld", (long long)v->s);
+            break;
+        case GGUF_F32:
+        case GGUF_F64:
+            json_number(number, v->f);
+            text = arena_strdup(&c->arena, number, err);
+            break;
+        case GGUF_BOOL:
+            text = arena_strdup(&c->arena, v->u ? "true" : "false", err);
+            break;
+        default:
+            text = arena_printf(&c->arena, err, "%llu", (unsigned long long)v->u);
+        }
+        if (!text)
+            return ERR_MEMORY;
+        h->metadata[h->metadata_count++] = (struct checkpoint_metadata){g->entries[i].key, text};
+    }
+    return 0;
+}
+
+// The parser keeps what it allocates in the arena, so a jump out of the guard loses nothing.
+static int add_gguf(struct checkpoint *c, size_t file, struct error *err)
+{
+    const struct file_map *map = &c->files[file];
+    struct gguf *g = arena_new(&c->arena, struct gguf, 1, err);
+    struct safetensors_header h = {0};
+    struct file_guard guard;
+    if (!g)
+        return ERR_MEMORY;
+    if (FILE_GUARD(&guard, map))
+        return file_guard_error(&guard, err);
+    int rc = gguf_parse(&c->arena, map->data, map->size, map->path, g, err);
+    if (!rc)
+        rc = gguf_metadata(c, g, &h, err);
+    file_guard_end(&guard);
+    c->gguf = g;
+    h.tensors = g->tensors;
+    h.count = g->count;
+    return rc ? rc : append(c, &h, file, err);
+}
+
+static bool begins_as_gguf(const struct file_map *map)
+{
+    struct file_guard guard;
+    if (FILE_GUARD(&guard, map)) {
+        file_guard_end(&guard);
+        return false; // whoever reads it next says that it was cut
+    }
+    bool is = gguf_is(map->data, map->size);
+    file_guard_end(&guard);
+    return is;
+}
+
 static int add_file(struct checkpoint *c, size_t file, struct error *err)
 {
     const struct file_map *map = &c->files[file];
+    if (begins_as_gguf(map) || ends_with(map->path, ".gguf"))
+        return add_gguf(c, file, err);
     char *header = NULL;
     size_t bytes = 0;
     int rc = copy_header(map, &header, &bytes, err);
@@ -239,6 +315,11 @@ static int open_directory(struct checkpoint *c, const char *path, struct error *
                      "diffusion_pytorch_model.safetensors is needed (other formats must be converted to safetensors)");
 }
 
+const char *tensor_type_name(const struct tensor_view *t)
+{
+    return t->blocks ? t->blocks->name : dtype_name(t->dtype);
+}
+
 int checkpoint_open(struct checkpoint *c, const char *path, struct error *err)
 {
     memset(c, 0, sizeof *c);
@@ -328,7 +409,28 @@ int checkpoint_require(const struct checkpoint *c, const char *name, const struc
 
 int checkpoint_read(const struct checkpoint *c, const struct tensor_view *t, void *dst, struct error *err)
 {
-    return checkpoint_read_as(c, t, t->dtype, dst, err);
+    struct file_guard g;
+    if (FILE_GUARD(&g, &c->files[t->file]))
+        return file_guard_error(&g, err);
+    if (t->bytes)
+        memcpy(dst, t->data, t->bytes);
+    file_guard_end(&g);
+    return 0;
+}
+
+// Block by block, so that nothing of the tensor's size is needed beside `dst`.
+static int decode_as(const struct tensor_view *t, enum dtype type, uint8_t *dst, struct error *err)
+{
+    const uint8_t *block = t->data;
+    size_t to_bits = (size_t)dtype_bits(type);
+    int rc = 0;
+    for (size_t i = 0; i < t->elements && !rc; i += t->blocks->elements, block += t->blocks->bytes) {
+        float part[GGML_MAX_BLOCK];
+        rc = ggml_decode(t->blocks, block, t->blocks->elements, part, err);
+        if (!rc)
+            rc = convert_elements(type, dst + i * to_bits / 8, DT_F32, part, t->blocks->elements, err);
+    }
+    return rc;
 }
 
 int checkpoint_read_as(const struct checkpoint *c, const struct tensor_view *t, enum dtype type, void *dst,
@@ -337,7 +439,8 @@ int checkpoint_read_as(const struct checkpoint *c, const struct tensor_view *t, 
     struct file_guard g;
     if (FILE_GUARD(&g, &c->files[t->file]))
         return file_guard_error(&g, err);
-    int rc = convert_elements(type, dst, t->dtype, t->data, t->elements, err);
+    int rc =
+        t->blocks ? decode_as(t, type, dst, err) : convert_elements(type, dst, t->dtype, t->data, t->elements, err);
     file_guard_end(&g);
     if (rc)
         error_context(err, "tensor \"%s\"", t->name);

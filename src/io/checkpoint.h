@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors of a model as they lie in its files, mapped, not copied.
+// The tensors of a model as they lie in its files (safetensors or GGUF), mapped, not copied.
 #ifndef IO_CHECKPOINT_H
 #define IO_CHECKPOINT_H
 
@@ -14,9 +14,13 @@
 
 #define CHECKPOINT_MAX_RANK 8
 
+struct ggml_type;
+struct gguf;
+
 struct tensor_view {
-    const char *name; // as in the file: any characters but NUL; escape it where it is shown
-    enum dtype dtype;
+    const char *name;               // as in the file: any characters but NUL; escape it where it is shown
+    enum dtype dtype;               // DT_INVALID for a tensor of blocks
+    const struct ggml_type *blocks; // of a GGUF tensor whose elements share scales (io/ggml.h); else NULL
     int rank;
     int64_t dims[CHECKPOINT_MAX_RANK]; // row-major
     size_t elements;
@@ -25,6 +29,9 @@ struct tensor_view {
     size_t file;
     size_t offset; // of data in the file
 };
+
+// What its elements are called: "f32", "Q4_K".
+const char *tensor_type_name(const struct tensor_view *t);
 
 struct checkpoint_metadata {
     const char *key, *value;
@@ -38,21 +45,23 @@ struct checkpoint {
     const char *index_path; // of the index that named the files; NULL when there was none
     struct tensor_view *tensors;
     size_t count;
-    struct checkpoint_metadata *metadata; // of all files, in the order they come
+    struct checkpoint_metadata
+        *metadata; // of all files, in the order they come; of a GGUF file its strings and numbers
     size_t metadata_count;
-    size_t elements;   // of all tensors
-    size_t parameters; // of those that are not pred or integers of 16 bits and more (these are indices and masks)
-    size_t bytes;      // of all tensors' data
+    const struct gguf *gguf; // what a GGUF file says, arrays too; NULL for other files
+    size_t elements;         // of all tensors
+    size_t parameters;       // of those that are not pred or integers of 16 bits and more (these are indices and masks)
+    size_t bytes;            // of all tensors' data
     const struct tensor_view **by_name;
     size_t tensor_cap, metadata_cap;
     bool borrowed; // the bytes are not ours (checkpoint_open_memory)
 };
 
-// A .safetensors file, a .safetensors.index.json, or a directory that holds one (model.safetensors, then
-// model.safetensors.index.json, then the same with diffusion_pytorch_model). The whole header is checked; tensor data
-// is not touched. On error nothing is left open. ERR_INPUT names file and tensor.
+// A .safetensors file, a GGUF file (known by how it begins), a .safetensors.index.json, or a directory that holds one
+// (model.safetensors, then model.safetensors.index.json, then the same with diffusion_pytorch_model). The whole header
+// is checked; tensor data is not touched. On error nothing is left open. ERR_INPUT names file and tensor.
 int checkpoint_open(struct checkpoint *c, const char *path, struct error *err);
-// One safetensors file that lies in memory and stays there; `name` stands for its path.
+// One safetensors or GGUF file that lies in memory and stays there; `name` stands for its path.
 int checkpoint_open_memory(struct checkpoint *c, const void *bytes, size_t size, const char *name, struct error *err);
 void checkpoint_close(struct checkpoint *c);
 
@@ -62,7 +71,8 @@ const struct tensor_view *checkpoint_find(const struct checkpoint *c, const char
 int checkpoint_require(const struct checkpoint *c, const char *name, const struct tensor_view **out, struct error *err);
 // Copies the tensor's bytes under a guard; `dst` has room for t->bytes.
 int checkpoint_read(const struct checkpoint *c, const struct tensor_view *t, void *dst, struct error *err);
-// The same converted to another element type (num/convert.h); `dst` has room for t->elements of it.
+// The same converted to another element type (num/convert.h; blocks are decoded to f32 first); `dst` has room for
+// t->elements of it.
 int checkpoint_read_as(const struct checkpoint *c, const struct tensor_view *t, enum dtype type, void *dst,
                        struct error *err);
 // Gives the pages of a tensor that was copied back to the page cache.

@@ -38,7 +38,7 @@ static int check_one(const struct module *m, const struct checkpoint *c, int i, 
         // Integers are codes or indices: without knowing their scales they mean nothing.
         if (!dtype_is_float(v->dtype) || !convert_possible(DT_F32, v->dtype))
             return error_set(err, ERR_INPUT, v->name, "is stored as %s; weights are read from floating-point numbers",
-                             dtype_name(v->dtype));
+                             tensor_type_name(v));
         bool fits = v->rank == rank && (rank < 2 || columns < 0 || v->dims[1] == columns);
         for (int d = 2; d < rank && fits; d++)
             fits = v->dims[d] == s->dims[d];
