@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "num/block.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/bytes.h"
+
+static const struct block_format table[] = {
+    {"mxfp8-e4m3", DT_F8E4M3FN, 0, DT_F8E8M0FNU, 32, false}, {"mxfp8-e5m2", DT_F8E5M2, 0, DT_F8E8M0FNU, 32, false},
+    {"mxfp6-e2m3", DT_F6E2M3FN, 0, DT_F8E8M0FNU, 32, false}, {"mxfp6-e3m2", DT_F6E3M2FN, 0, DT_F8E8M0FNU, 32, false},
+    {"mxfp4", DT_F4E2M1FN, 0, DT_F8E8M0FNU, 32, false},      {"mxint8", DT_S8, 6, DT_F8E8M0FNU, 32, false},
+    {"nvfp4", DT_F4E2M1FN, 0, DT_F8E4M3FN, 16, true},
+};
+#define ROWS (sizeof table / sizeof *table)
+
+const struct block_format *block_format_at(size_t i)
+{
+    return i < ROWS ? &table[i] : NULL;
+}
+
+const struct block_format *block_format_from_name(const char *name)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        if (strcmp(table[i].name, name) == 0)
+            return &table[i];
+    }
+    return NULL;
+}
+
+double block_element_max(const struct block_format *f)
+{
+    return ldexp(format_max(format_of(f->element)), -f->fraction);
+}
+
+static const char *const rule_names[] = {"floor", "ceil", "even", "rceil"};
+
+const char *block_scale_rule_name(enum block_scale_rule r)
+{
+    return rule_names[r];
+}
+
+bool block_scale_rule_from_name(const char *name, enum block_scale_rule *out)
+{
+    for (int i = 0; i < 4; i++) {
+        if (strcmp(rule_names[i], name) == 0) {
+            *out = (enum block_scale_rule)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+int block_layout(const struct block_format *f, const int64_t *dims, int rank, int axis, const char *name,
+                 struct block_layout *out, struct error *err)
+{
+    memset(out, 0, sizeof *out);
+    if (rank < 1 || rank > BLOCK_MAX_RANK)
+        return error_set(err, ERR_USAGE, name, "%s takes tensors of 1 to %d axes, not of %d", f->name, BLOCK_MAX_RANK,
+                         rank);
+    if (axis < 0 || axis >= rank)
+        return error_set(err, ERR_USAGE, name, "there is no axis %d among %d axes for the blocks of %s", axis, rank,
+                         f->name);
+    if (!size_product(dims, rank, &out->elements))
+        return error_set(err, ERR_USAGE, name, "the shape is negative or too large");
+    if (out->elements == 0)
+        return error_set(err, ERR_USAGE, name, "an empty tensor has nothing to quantise");
+    memcpy(out->scale_dims, dims, (size_t)rank * sizeof *dims);
+    int64_t block = (int64_t)f->block;
+    out->scale_dims[axis] = (dims[axis] - 1) / block + 1;
+    out->short_block = (size_t)(dims[axis] % block);
+    if (!size_product(out->scale_dims, rank, &out->scale_count) ||
+        !dtype_bytes(f->element, out->elements, &out->code_bytes) ||
+        !size_add(out->scale_count, f->tensor_scale ? sizeof(float) : 0, &out->scale_bytes))
+        return error_set(err, ERR_USAGE, name, "the shape is too large");
+    out->bits_per_element = 8 * ((double)out->code_bytes + (double)out->scale_bytes) / (double)out->elements;
+    return 0;
+}
+
+// One block in a tensor: `length` elements from `x` on, `step` apart.
+struct block {
+    const float *x;
+    uint8_t *codes;
+    size_t length, step;
+};
+
+struct block_amax {
+    double largest; // of finite elements
+    size_t nan, infinite;
+    size_t first; // index within the block of the first that is not finite
+};
+
+static struct block_amax measure(const struct block *b)
+{
+    struct block_amax a = {0};
+    for (size_t i = 0; i < b->length; i++) {
+        float v = b->x[i * b->step];
+        if (!isfinite(v) && a.nan + a.infinite == 0)
+            a.first = i;
+        if (isnan(v))
+            a.nan++;
+        else if (isinf(v))
+            a.infinite++;
+        else
+            a.largest = fmax(a.largest, (double)fabsf(v));
+    }
+    return a;
+}
+
+// The exponent of an MX scale before it is clamped; amax > 0.
+static int scale_exponent(const struct block_format *f, enum block_scale_rule rule, double amax)
+{
+    const struct format *element = format_of(f->element);
+    double largest = block_element_max(f);
+    int fraction = f->fraction ? f->fraction : element->mantissa_bits, e;
+    switch (rule) {
+    case BLOCK_SCALE_FLOOR:
+        break;
+    case BLOCK_SCALE_CEIL:
+        return ilogb(amax) + (frexp(amax, &e) != 0.5) - ilogb(largest);
+    case BLOCK_SCALE_EVEN:
+        // Only a carry into the next power of two matters.
+        amax += ldexp(1, ilogb(amax) - fraction - 1);
+        break;
+    case BLOCK_SCALE_RCEIL:
+        e = ilogb(amax) - ilogb(largest);
+        return e + (amax > ldexp(largest, e));
+    }
+    return ilogb(amax) - ilogb(largest);
+}
+
+// v = x / scale. Integers by magnitude, so that what is clamped on one side is clamped on the other.
+static uint8_t encode_element(const struct block_format *f, double v, const struct format_cast *cast,
+                              struct format_counts *counts)
+{
+    const struct format *element = format_of(f->element);
+    if (!f->fraction)
+        return (uint8_t)format_encode(element, v, cast, counts);
+    uint8_t code = (uint8_t)format_encode(element, ldexp(fabs(v), f->fraction), cast, counts);
+    return (uint8_t)(v < 0 ? -code : code);
+}
+
+static double decode_element(const struct block_format *f, uint8_t code)
+{
+    return ldexp(format_decode(format_of(f->element), code), -f->fraction);
+}
+
+// What an element becomes: the rules of block.h.
+static float decode_value(const struct block_format *f, uint8_t code, uint8_t scale, float tensor_scale)
+{
+    double s = format_decode(format_of(f->scale), scale), element = decode_element(f, code);
+    if (!f->tensor_scale)
+        return (float)(element * s);
+    float total = tensor_scale * (float)s;
+    return (float)element * total;
+}
+
+#define LEAST_TENSOR_SCALE 0x1p-120f
+#define LEAST_E4M3_SCALE   0x1p-6f
+
+static float tensor_scale_of(double amax)
+{
+    if (amax == 0)
+        return 1;
+    float g = (float)amax / 2688.0f;
+    return g < LEAST_TENSOR_SCALE ? LEAST_TENSOR_SCALE : g;
+}
+
+static const struct format_cast plain_cast = {FORMAT_NEAREST_EVEN, FORMAT_OVERFLOW_PLAIN, NULL};
+
+// The code of a block's scale, and the factor that takes an input to its element.
+static uint8_t choose_scale(const struct block_format *f, const struct block_cast *cast, double amax, float g,
+                            double *factor, struct block_stats *stats)
+{
+    if (f->tensor_scale) {
+        float s = (float)amax / 6.0f / g, held = fminf(fmaxf(s, LEAST_E4M3_SCALE), 448.0f);
+        const struct format *e4m3 = format_of(f->scale);
+        uint8_t code = (uint8_t)format_encode(e4m3, (double)held, &plain_cast, NULL);
+        stats->clamped_scales += amax > 0 && held != s;
+        *factor = (double)(1.0f / g / (float)format_decode(e4m3, code));
+        return code;
+    }
+    int k = amax > 0 ? scale_exponent(f, cast->scale_rule, amax) : -127;
+    int held = k < -127 ? -127 : k > 127 ? 127 : k;
+    stats->clamped_scales += k != held;
+    *factor = ldexp(1, -held);
+    return (uint8_t)(held + 127);
+}
+
+// Sums of squares, for rel_l2.
+struct squares {
+    double error, value;
+};
+
+static void encode_block(const struct block_format *f, const struct block_cast *cast, const struct block *b, float g,
+                         uint8_t *scale, struct block_stats *stats, struct squares *sum)
+{
+    struct block_amax a = measure(b);
+    const struct format *scale_format = format_of(f->scale);
+    if (a.nan + a.infinite) {
+        stats->nan_blocks++;
+        *scale = (uint8_t)format_nan_code(scale_format);
+        for (size_t i = 0; i < b->length; i++)
+            b->codes[i * b->step] = 0;
+        return;
+    }
+    stats->zero_blocks += a.largest == 0;
+    double factor;
+    *scale = choose_scale(f, cast, a.largest, g, &factor, stats);
+    double total = f->tensor_scale ? (double)(g * (float)format_decode(scale_format, *scale))
+                                   : format_decode(scale_format, *scale);
+    stats->scale_min = fmin(stats->scale_min, total); // a NaN gives way
+    stats->scale_max = fmax(stats->scale_max, total);
+    struct format_cast element = {cast->rounding, FORMAT_OVERFLOW_SATURATE, cast->stream};
+    struct format_counts counts = {0};
+    for (size_t i = 0; i < b->length; i++) {
+        float x = b->x[i * b->step];
+        double v = f->tensor_scale ? (double)(x * (float)factor) : (double)x * factor;
+        uint8_t code = encode_element(f, v, &element, &counts);
+        b->codes[i * b->step] = code;
+        double error = fabs((double)decode_value(f, code, *scale, g) - (double)x);
+        sum->error += error * error;
+        sum->value += (double)x * (double)x;
+        stats->max_abs_error = fmax(stats->max_abs_error, error);
+    }
+    stats->clipped += counts.overflowed + counts.infinite; // a product may leave f32
+    stats->flushed += counts.flushed;
+}
+
+// The tensor's shape as outer x length x inner around the axis.
+struct walk {
+    size_t outer, length, inner, blocks;
+};
+
+static struct walk walk_of(const struct block_format *f, const int64_t *dims, int rank, int axis)
+{
+    struct walk w = {1, (size_t)dims[axis], 1, (size_t)(dims[axis] - 1) / f->block + 1};
+    for (int i = 0; i < rank; i++) {
+        if (i != axis)
+            *(i < axis ? &w.outer : &w.inner) *= (size_t)dims[i];
+    }
+    return w;
+}
+
+// Block `at` of the scales, in their order. `first` is the index of its first element in the tensor.
+static struct block block_at(const struct block_format *f, const struct walk *w, size_t at, size_t *first)
+{
+    size_t i = at % w->inner, k = at / w->inner % w->blocks, o = at / w->inner / w->blocks;
+    size_t begin = k * f->block, left = w->length - begin;
+    *first = (o * w->length + begin) * w->inner + i;
+    return (struct block){NULL, NULL, left < f->block ? left : f->block, w->inner};
+}
+
+int block_encode(const struct block_format *f, const struct block_cast *cast, const int64_t *dims, int rank, int axis,
+                 const float *x, uint8_t *codes, uint8_t *scales, float *tensor_scale, struct block_stats *stats,
+                 const char *name, struct error *err)
+{
+    struct block_layout layout;
+    int rc = block_layout(f, dims, rank, axis, name, &layout, err);
+    if (rc)
+        return rc;
+    if (cast->tensor_scale != 0 && !(cast->tensor_scale >= LEAST_TENSOR_SCALE && isfinite(cast->tensor_scale)))
+        return error_set(err, ERR_USAGE, name, "a tensor scale of %.9g is not a finite number from 2^-120 on",
+                         (double)cast->tensor_scale);
+    struct walk w = walk_of(f, dims, rank, axis);
+    struct block_stats s = {.elements = layout.elements, .scale_min = (double)NAN, .scale_max = (double)NAN};
+    double largest = 0;
+    for (size_t at = 0; at < layout.scale_count; at++) {
+        size_t first;
+        struct block b = block_at(f, &w, at, &first);
+        b.x = x + first;
+        struct block_amax a = measure(&b);
+        s.nan += a.nan;
+        s.infinite += a.infinite;
+        if (a.nan + a.infinite == 0)
+            largest = fmax(largest, a.largest);
+        else if (cast->refuse_not_finite)
+            return error_set(
+                err, ERR_INPUT, name,
+                "element %zu is %s, and its block of %s would be NaN: clean the tensor or let such blocks be",
+                first + a.first * b.step, isnan(b.x[a.first * b.step]) ? "NaN" : "infinite", f->name);
+    }
+    float g = !f->tensor_scale ? 1 : cast->tensor_scale != 0 ? cast->tensor_scale : tensor_scale_of(largest);
+    struct squares sum = {0, 0};
+    for (size_t at = 0; at < layout.scale_count; at++) {
+        size_t first;
+        struct block b = block_at(f, &w, at, &first);
+        b.x = x + first;
+        b.codes = codes + first;
+        encode_block(f, cast, &b, g, &scales[at], &s, &sum);
+    }
+    s.rel_l2 = sum.value > 0 ? sqrt(sum.error / sum.value) : (double)NAN;
+    *tensor_scale = g;
+    if (stats)
+        *stats = s;
+    return 0;
+}
+
+int block_decode(const struct block_format *f, const int64_t *dims, int rank, int axis, const uint8_t *codes,
+                 const uint8_t *scales, float tensor_scale, float *x, const char *name, struct error *err)
+{
+    struct block_layout layout;
+    int rc = block_layout(f, dims, rank, axis, name, &layout, err);
+    if (rc)
+        return rc;
+    struct walk w = walk_of(f, dims, rank, axis);
+    for (size_t at = 0; at < layout.scale_count; at++) {
+        size_t first;
+        struct block b = block_at(f, &w, at, &first);
+        for (size_t i = 0; i < b.length; i++) {
+            size_t e = first + i * b.step;
+            x[e] = decode_value(f, codes[e], scales[at], tensor_scale);
+        }
+    }
+    return 0;
+}
