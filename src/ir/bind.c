@@ -110,16 +110,16 @@ static int make_codes(const struct binding *b, const float *values, const int64_
     if (rc)
         return rc;
     if (b->part == BIND_SCALES)
-        return quantize_scales(&spec, dims, 2, values, dst, b->sources[0], err);
+        return quantize_scales(&spec, dims, 2, values, dst, NULL, NULL, b->sources[0], err);
     float *scales = malloc(layout.scale_bytes ? layout.scale_bytes : 1);
     int8_t *codes = b->packed ? malloc(layout.elements ? layout.elements : 1) : dst;
     struct quant_stats ignored;
     if (!scales || !codes)
         rc = error_set(err, ERR_MEMORY, b->sources[0], "no memory to quantise %zu values", layout.elements);
     if (!rc)
-        rc = quantize(&spec, dims, 2, values, codes, scales, stats ? stats : &ignored, b->sources[0], err);
+        rc = quantize(&spec, dims, 2, values, codes, scales, NULL, stats ? stats : &ignored, b->sources[0], err);
     if (!rc && b->packed)
-        rc = quant_pack_s4(dims, 2, 1, codes, dst, err);
+        rc = quant_pack(b->code, dims, 2, 1, codes, dst, err);
     if (b->packed)
         free(codes);
     free(scales);

@@ -166,7 +166,7 @@ int check_quantize(struct check_context *c, struct str *found, struct error *err
     int8_t codes[8];
     float scale;
     (void)c;
-    int rc = quantize(&spec, dims, 1, x, codes, &scale, &stats, "check", err);
+    int rc = quantize(&spec, dims, 1, x, codes, &scale, NULL, &stats, "check", err);
     if (rc)
         return rc;
     for (size_t i = 0; i < 8; i++) {

@@ -95,7 +95,7 @@ TEST(ir_passes_plugin_counts_int8)
     REQUIRE(small_open(&t));
     fill_rows(x);
     fill_weight(w);
-    REQUIRE_OK(quantize(&spec, D(OUT, K), 2, w, codes, scales, &stats, "w", &t.err), &t.err);
+    REQUIRE_OK(quantize(&spec, D(OUT, K), 2, w, codes, scales, NULL, &stats, "w", &t.err), &t.err);
     build_rows_by_weight(&t);
     REQUIRE(small_run(&t, "w8a8", true, (const void *[]){x, codes, scales}, outs));
     int flushed = 0;
@@ -145,7 +145,7 @@ TEST(ir_passes_plugin_counts_nonfinite)
         fill_rows(x);
         fill_weight(w);
         x[4 * K + 3] = kind ? NAN : -INFINITY;
-        REQUIRE_OK(quantize(&spec, D(OUT, K), 2, w, codes, scales, &stats, "w", &t.err), &t.err);
+        REQUIRE_OK(quantize(&spec, D(OUT, K), 2, w, codes, scales, NULL, &stats, "w", &t.err), &t.err);
         build_rows_by_weight(&t);
         REQUIRE(small_run(&t, "w8a8", true, (const void *[]){x, codes, scales}, outs));
         for (int i = 0; i < ROWS; i++) {
@@ -241,7 +241,7 @@ TEST(ir_passes_plugin_unpacks_int4)
         ids[i] = i;
         scales[i] = 0.5f;
     }
-    REQUIRE_OK(quant_unpack_s4(D(128, 4), 2, 1, packed, codes, &t.err), &t.err);
+    REQUIRE_OK(quant_unpack(DT_S4, D(128, 4), 2, 1, packed, codes, &t.err), &t.err);
     int i = build_parameter(&t.b, ROLE_INPUT, "i", SHAPE(DT_S32, 128), NULL);
     build_result(&t.b, "y", build_gather(&t.b, build_weight(&t.b, "w", SHAPE(DT_F32, 128, 4)), i));
     REQUIRE(small_run(&t, "w=int4/channel,a=f32,op=f32", false, (const void *[]){ids, packed, scales}, &out));
@@ -286,9 +286,9 @@ TEST(ir_passes_plugin_weights_elsewhere)
         struct quant_stats stats;
         void *outs[3];
         REQUIRE(small_open(&t));
-        REQUIRE_OK(quantize(&spec, D(R, C), 2, w, codes, scales, &stats, "w", &t.err), &t.err);
-        REQUIRE_OK(dequantize(&spec, D(R, C), 2, codes, scales, expanded, "w", &t.err), &t.err);
-        REQUIRE_OK(quant_pack_s4(D(R, C), 2, 1, codes, packed, &t.err), &t.err);
+        REQUIRE_OK(quantize(&spec, D(R, C), 2, w, codes, scales, NULL, &stats, "w", &t.err), &t.err);
+        REQUIRE_OK(dequantize(&spec, D(R, C), 2, codes, scales, NULL, expanded, "w", &t.err), &t.err);
+        REQUIRE_OK(quant_pack(DT_S4, D(R, C), 2, 1, codes, packed, &t.err), &t.err);
         int a = build_parameter(&t.b, ROLE_INPUT, "x", SHAPE(DT_F32, 3, R), NULL);
         int b = build_parameter(&t.b, ROLE_INPUT, "y", SHAPE(DT_F32, C, 2), NULL);
         int weight = build_weight(&t.b, "w", SHAPE(DT_F32, R, C));

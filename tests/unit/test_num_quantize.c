@@ -59,11 +59,11 @@ static void check_integer_case(const json_t *o)
     struct quant_stats s;
     if (json_object_get(o, "scale_factor")) {
         memcpy(scales, want_scales, l.scale_bytes);
-        REQUIRE_OK(quantize_codes(&spec, dims, rank, x, scales, codes, &s, name, &e), &e);
+        REQUIRE_OK(quantize_codes(&spec, dims, rank, x, scales, NULL, codes, &s, name, &e), &e);
     } else {
-        REQUIRE_OK(quantize(&spec, dims, rank, x, codes, scales, &s, name, &e), &e);
+        REQUIRE_OK(quantize(&spec, dims, rank, x, codes, scales, NULL, &s, name, &e), &e);
     }
-    REQUIRE_OK(dequantize(&spec, dims, rank, codes, scales, back, name, &e), &e);
+    REQUIRE_OK(dequantize(&spec, dims, rank, codes, scales, NULL, back, name, &e), &e);
     bool same = memcmp(codes, want_codes, n) == 0 && memcmp(scales, want_scales, l.scale_bytes) == 0;
     for (size_t i = 0; i < n; i++)
         same &= back[i] == want_back[i]; // numpy keeps -0 where a code is -0; ours are integers
@@ -151,24 +151,24 @@ TEST(num_quantize_zero_channel_and_lowest_code)
     struct error e = {0};
     float x[4] = {0, -0.0f, -2, 1};
     int64_t dims[2] = {2, 2};
-    struct quant_spec spec = {DT_S8, QUANT_PER_CHANNEL, 0, -1, 0};
+    struct quant_spec spec = {.type = DT_S8, .granularity = QUANT_PER_CHANNEL};
     int8_t codes[4];
     float scales[2];
     struct quant_stats s;
-    REQUIRE_OK(quantize(&spec, dims, 2, x, codes, scales, &s, "w", &e), &e);
+    REQUIRE_OK(quantize(&spec, dims, 2, x, codes, scales, NULL, &s, "w", &e), &e);
     CHECK_NEAR(scales[0], 1, 0);
     CHECK_INT(codes[0], 0);
     CHECK_INT(codes[1], 0);
     CHECK_INT(codes[2], -127); // never -128
     CHECK_INT(s.worst_channel, 1);
     memset(x, 0, sizeof x);
-    REQUIRE_OK(quantize(&spec, dims, 2, x, codes, scales, &s, "w", &e), &e);
+    REQUIRE_OK(quantize(&spec, dims, 2, x, codes, scales, NULL, &s, "w", &e), &e);
     CHECK(isnan(s.rel_l2) && isnan(s.worst_channel_rel_l2));
     CHECK_INT(s.flushed, 0);
     CHECK(s.bound_holds);
     // Extremes: no scale overflows or becomes zero.
     float y[4] = {FLT_MAX, -FLT_MAX, 0x1p-149f, 0x1p-130f};
-    REQUIRE_OK(quantize(&spec, dims, 2, y, codes, scales, &s, "w", &e), &e);
+    REQUIRE_OK(quantize(&spec, dims, 2, y, codes, scales, NULL, &s, "w", &e), &e);
     CHECK_INT(codes[0], 127);
     CHECK_INT(codes[1], -127);
     CHECK_NEAR(scales[1], FLT_MIN, 0);
@@ -180,12 +180,12 @@ TEST(num_quantize_zero_channel_and_lowest_code)
 TEST(num_quantize_clips_on_both_sides)
 {
     struct error e = {0};
-    struct quant_spec spec = {DT_S8, QUANT_PER_TENSOR, -1, -1, 0};
+    struct quant_spec spec = {.type = DT_S8, .channel_axis = -1};
     int64_t dims[1] = {6};
     float x[6] = {127.49f, 127.5f, -127.5f, 300, -300, 1}, scale = 1;
     int8_t codes[6];
     struct quant_stats s;
-    REQUIRE_OK(quantize_codes(&spec, dims, 1, x, &scale, codes, &s, "w", &e), &e);
+    REQUIRE_OK(quantize_codes(&spec, dims, 1, x, &scale, NULL, codes, &s, "w", &e), &e);
     static const int8_t want[6] = {127, 127, -127, 127, -127, 1};
     CHECK(memcmp(codes, want, 6) == 0);
     CHECK_INT(s.clipped, 4); // 127.5 is a tie that would go to 128
@@ -201,29 +201,45 @@ TEST(num_quantize_refuses)
     int64_t dims[2] = {2, 4};
     struct quant_stats s;
     struct quant_layout l;
-    struct quant_spec spec = {DT_S8, QUANT_PER_TENSOR, -1, -1, 0};
-    CHECK_INT(quantize(&spec, dims, 2, x, codes, scales, &s, "layer.weight", &e), ERR_INPUT);
+    struct quant_spec spec = {.type = DT_S8, .channel_axis = -1};
+    CHECK_INT(quantize(&spec, dims, 2, x, codes, scales, NULL, &s, "layer.weight", &e), ERR_INPUT);
     CHECK_STR(e.where, "layer.weight");
     CHECK(strstr(e.message, "2 of 8 values are not finite, the first at index 3") != NULL);
     CHECK_INT(s.nonfinite, 2);
     error_clear(&e);
-    CHECK_INT(quantize_scales(&spec, dims, 2, x, scales, "w", &e), ERR_INPUT);
+    CHECK_INT(quantize_scales(&spec, dims, 2, x, scales, NULL, NULL, "w", &e), ERR_INPUT);
     error_clear(&e);
     scales[0] = 1;
-    CHECK_INT(quantize_codes(&spec, dims, 2, x, scales, codes, &s, "w", &e), ERR_INPUT);
+    CHECK_INT(quantize_codes(&spec, dims, 2, x, scales, NULL, codes, &s, "w", &e), ERR_INPUT);
     error_clear(&e);
     x[3] = x[5] = 0;
     static const float bad[] = {0, -1, NAN, INFINITY};
     for (int i = 0; i < 4; i++) {
-        CHECK_INT(quantize_codes(&spec, dims, 2, x, &bad[i], codes, &s, "w", &e), ERR_INPUT);
+        CHECK_INT(quantize_codes(&spec, dims, 2, x, &bad[i], NULL, codes, &s, "w", &e), ERR_INPUT);
         CHECK(strstr(e.message, "scale 0 is ") != NULL);
         error_clear(&e);
     }
     static const struct quant_spec wrong[] = {
-        {DT_F16, QUANT_PER_TENSOR, -1, -1, 0}, {DT_S8, QUANT_PER_CHANNEL, -1, -1, 0},
-        {DT_S8, QUANT_PER_CHANNEL, 2, -1, 0},  {DT_S8, QUANT_PER_GROUP, 0, 1, 3},
-        {DT_S8, QUANT_PER_GROUP, 0, 2, 2},     {DT_S8, QUANT_PER_GROUP, 0, 1, 0},
-        {DT_S8, QUANT_PER_GROUP, 0, -1, 2},    {DT_S8, (enum quant_granularity)9, 0, -1, 2},
+        {.type = DT_F16, .channel_axis = -1},
+        {.type = DT_S32, .channel_axis = -1},
+        {.type = DT_S8, .granularity = QUANT_PER_CHANNEL, .channel_axis = -1},
+        {.type = DT_S8, .granularity = QUANT_PER_CHANNEL, .channel_axis = 2},
+        {.type = DT_S8, .granularity = QUANT_PER_GROUP, .group_axis = 1, .group = 3},
+        {.type = DT_S8, .granularity = QUANT_PER_GROUP, .group_axis = 2, .group = 2},
+        {.type = DT_S8, .granularity = QUANT_PER_GROUP, .group_axis = 1},
+        {.type = DT_S8, .granularity = QUANT_PER_GROUP, .group_axis = -1, .group = 2},
+        {.type = DT_S8, .granularity = QUANT_PER_BLOCK, .block = {2, 3}},
+        {.type = DT_S8, .granularity = QUANT_PER_BLOCK, .block = {-1}, .short_last = true},
+        {.type = DT_S8, .granularity = (enum quant_granularity)9},
+        {.type = DT_S8, .scale_type = DT_F64},
+        {.type = DT_S8, .nonfinite = QUANT_KEEP},
+        {.type = DT_F8E5M2, .mapping = QUANT_AFFINE},
+        {.type = DT_F8E5M2, .divisor = QUANT_BY_HALF_RANGE},
+        {.type = DT_F8E4M3FN, .rounding = QUANT_HALF_AWAY},
+        {.type = DT_S8, .from = QUANT_FROM_PERCENTILE, .search = {.percentile = 50}},
+        {.type = DT_S8, .from = QUANT_FROM_PERCENTILE, .search = {.percentile = NAN}},
+        {.type = DT_S8, .from = QUANT_FROM_ERROR, .search = {.max_shrink = 1}},
+        {.type = DT_S8, .from = QUANT_FROM_ERROR, .search = {.steps = -1}},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         CHECK_INT(quant_layout(&wrong[i], dims, 2, "w", &l, &e), ERR_USAGE);
@@ -244,18 +260,18 @@ TEST(num_quantize_packs_low_nibble_first)
     int64_t dims[2] = {3, 4};
     uint8_t packed[8];
     size_t bytes;
-    REQUIRE_OK(quant_packed_bytes(dims, 2, 1, &bytes, &e), &e);
+    REQUIRE_OK(quant_packed_bytes(DT_S4, dims, 2, 1, &bytes, &e), &e);
     CHECK_INT(bytes, 6);
-    REQUIRE_OK(quant_pack_s4(dims, 2, 1, codes, packed, &e), &e);
+    REQUIRE_OK(quant_pack(DT_S4, dims, 2, 1, codes, packed, &e), &e);
     CHECK(memcmp(packed, "\xf8\x07\x21\x43\x65\xe9", 6) == 0);
-    REQUIRE_OK(quant_unpack_s4(dims, 2, 1, packed, back, &e), &e);
+    REQUIRE_OK(quant_unpack(DT_S4, dims, 2, 1, packed, back, &e), &e);
     CHECK(memcmp(codes, back, 12) == 0);
-    REQUIRE_OK(quant_packed_bytes(dims, 2, 0, &bytes, &e), &e);
+    REQUIRE_OK(quant_packed_bytes(DT_S4, dims, 2, 0, &bytes, &e), &e);
     CHECK_INT(bytes, 8); // three rows: the fourth half row is zero
-    REQUIRE_OK(quant_pack_s4(dims, 2, 0, codes, packed, &e), &e);
+    REQUIRE_OK(quant_pack(DT_S4, dims, 2, 0, codes, packed, &e), &e);
     CHECK(memcmp(packed, "\x18\x2f\x37\x40\x05\x06\x09\x0e", 8) == 0);
     memset(back, 99, sizeof back);
-    REQUIRE_OK(quant_unpack_s4(dims, 2, 0, packed, back, &e), &e);
+    REQUIRE_OK(quant_unpack(DT_S4, dims, 2, 0, packed, back, &e), &e);
     CHECK(memcmp(codes, back, 12) == 0);
-    CHECK_INT(quant_pack_s4(dims, 2, 2, codes, packed, &e), ERR_USAGE);
+    CHECK_INT(quant_pack(DT_S4, dims, 2, 2, codes, packed, &e), ERR_USAGE);
 }

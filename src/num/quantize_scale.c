@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scales: the range that a box needs, the scale and zero point that follow from it, and the types scales are stored in.
+// Scales are made in one f32 division (amax / qmax), or from hi - lo in f64 where that could overflow f32, and are then
+// rounded to their type.
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "num/convert.h"
+#include "num/quantize_internal.h"
+
+static inline float float_of(uint32_t bits)
+{
+    float v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+static inline uint32_t bits_of(float v)
+{
+    uint32_t b;
+    memcpy(&b, &v, sizeof b);
+    return b;
+}
+
+// Positive numbers of a type in order of their codes. Scales are never below `smallest`.
+struct scale_type {
+    enum dtype type;
+    float smallest, largest;
+};
+
+static const struct scale_type scale_types[] = {
+    {DT_F32, FLT_MIN, FLT_MAX},        {DT_F16, 0x1p-24f, 65504},   {DT_BF16, FLT_MIN, 0x1.fep127f},
+    {DT_F8E8M0FNU, FLT_MIN, 0x1p127f}, {DT_F8E4M3FN, 0x1p-9f, 448},
+};
+
+static const struct scale_type *scale_type(const struct quant_spec *spec)
+{
+    for (size_t i = 1; i < sizeof scale_types / sizeof *scale_types; i++) {
+        if (scale_types[i].type == spec->scale_type)
+            return &scale_types[i];
+    }
+    return &scale_types[0];
+}
+
+// v lies in [smallest, largest]: to nearest, ties to even code.
+static uint32_t scale_code(enum dtype type, float v)
+{
+    uint8_t byte;
+    switch (type) {
+    case DT_F16:
+        return f16_from_f32(v);
+    case DT_BF16:
+        return bf16_from_f32(v);
+    case DT_F8E8M0FNU: {
+        uint32_t b = bits_of(v), exponent = b >> 23, fraction = b & 0x7fffffu;
+        return exponent + (fraction > 0x400000u || (fraction == 0x400000u && (exponent & 1)));
+    }
+    case DT_F8E4M3FN:
+        convert_elements(DT_F8E4M3FN, &byte, DT_F32, &v, 1, NULL);
+        return byte;
+    default:
+        return bits_of(v);
+    }
+}
+
+static float scale_value(enum dtype type, uint32_t code)
+{
+    uint8_t byte = (uint8_t)code;
+    float v;
+    switch (type) {
+    case DT_F16:
+        return f32_from_f16((uint16_t)code);
+    case DT_BF16:
+        return f32_from_bf16((uint16_t)code);
+    case DT_F8E8M0FNU:
+        return code == 0xff ? NAN : code ? float_of(code << 23) : 0x1p-127f;
+    case DT_F8E4M3FN:
+        convert_elements(DT_F32, &v, DT_F8E4M3FN, &byte, 1, NULL);
+        return v;
+    default:
+        return float_of(code);
+    }
+}
+
+static float store_scale(const struct quant_spec *spec, float s, struct quant_stats *stats)
+{
+    const struct scale_type *t = scale_type(spec);
+    if (s < t->smallest) {
+        stats->scales_raised++;
+        return t->smallest;
+    }
+    if (s > t->largest) {
+        stats->scales_lowered++;
+        return t->largest;
+    }
+    uint32_t code = scale_code(t->type, s);
+    if (spec->scale_up && scale_value(t->type, code) < s)
+        code++;
+    return scale_value(t->type, code);
+}
+
+void quant_scale_of_range(const struct quant_spec *spec, double low, double high, float *scale, int32_t *zero,
+                          struct quant_stats *stats)
+{
+    struct quant_stats ignored = {0};
+    stats = stats ? stats : &ignored;
+    bool is_unsigned = dtype_info(spec->type)->kind == DTK_UNSIGNED;
+    double lowest, highest;
+    quant_code_limits(spec, &lowest, &highest);
+    low = fmin(low, 0);
+    high = fmax(high, 0);
+    *scale = 1;
+    *zero = is_unsigned && spec->mapping == QUANT_SYMMETRIC ? (int32_t)1 << (dtype_bits(spec->type) - 1) : 0;
+    if (low == 0 && high == 0)
+        return;
+    if (spec->mapping == QUANT_AFFINE) {
+        *scale = store_scale(spec, (float)((high - low) / (highest - lowest)), stats);
+        // Half even, as rint: the rounding of codes does not enter here.
+        double z = rint(lowest - low / *scale);
+        *zero = (int32_t)fmin(fmax(z, lowest), highest);
+        return;
+    }
+    double divisor = is_unsigned ? (1 << (dtype_bits(spec->type) - 1)) - 1 : highest;
+    if (spec->divisor == QUANT_BY_HALF_RANGE)
+        divisor += 0.5;
+    *scale = store_scale(spec, (float)fmax(-low, high) / (float)divisor, stats);
+}
+
+// Bit patterns of non-negative floats order as their values, with infinity and NaN above all.
+static inline uint32_t magnitude(float v)
+{
+    uint32_t b = bits_of(v) & 0x7fffffffu;
+    return b < 0x7f800000u ? b : 0;
+}
+
+static void max_magnitudes(const struct quant_walk *w, const float *x, uint32_t *amax)
+{
+    for (size_t row = 0; row < w->rows; row++, x += w->columns) {
+        size_t scale, channel;
+        quant_walk_row(w, row, &scale, &channel);
+        if (w->scale_step) {
+            for (size_t j = 0; j < w->columns; j++) {
+                uint32_t b = magnitude(x[j]);
+                amax[scale + j] = b > amax[scale + j] ? b : amax[scale + j];
+            }
+            continue;
+        }
+        for (size_t from = 0; from < w->columns; scale++) {
+            size_t end = from + quant_segment(w, from);
+            uint32_t m = amax[scale];
+            for (; from < end; from++) {
+                uint32_t b = magnitude(x[from]);
+                m = b > m ? b : m;
+            }
+            amax[scale] = m;
+        }
+    }
+}
+
+// low and high begin as 0: a range always holds it.
+static void min_max(const struct quant_walk *w, const float *x, float *low, float *high)
+{
+    for (size_t row = 0; row < w->rows; row++, x += w->columns) {
+        size_t scale, channel;
+        quant_walk_row(w, row, &scale, &channel);
+        for (size_t from = 0; from < w->columns; scale++) {
+            size_t n = quant_segment(w, from);
+            for (size_t j = 0; j < n; j++) {
+                size_t s = scale + w->scale_step * j;
+                float v = isfinite(x[from + j]) ? x[from + j] : 0;
+                low[s] = v < low[s] ? v : low[s];
+                high[s] = v > high[s] ? v : high[s];
+            }
+            from += n;
+        }
+    }
+}
+
+static int scales_of_extremes(const struct quant_spec *spec, const struct quant_walk *w, const struct quant_layout *l,
+                              const float *x, float *scales, int32_t *zeros, struct quant_stats *stats,
+                              const char *name, struct error *err)
+{
+    bool affine = spec->mapping == QUANT_AFFINE;
+    float *low = calloc(l->scale_count, sizeof *low);
+    float *high = affine ? calloc(l->scale_count, sizeof *high) : NULL;
+    int rc = 0;
+    if (!low || (affine && !high)) {
+        rc = error_set(err, ERR_MEMORY, name, "no memory for %zu scales", l->scale_count);
+    } else if (affine) {
+        min_max(w, x, low, high);
+    } else {
+        uint32_t *amax = (uint32_t *)(void *)low;
+        max_magnitudes(w, x, amax);
+        for (size_t i = 0; i < l->scale_count; i++)
+            low[i] = -float_of(amax[i]);
+    }
+    for (size_t i = 0; i < l->scale_count && !rc; i++) {
+        int32_t zero;
+        quant_scale_of_range(spec, low[i], high ? high[i] : 0, &scales[i], &zero, stats);
+        if (zeros)
+            zeros[i] = zero;
+    }
+    free(low);
+    free(high);
+    return rc;
+}
+
+// The finite values of the box with this index, in `out`; returns how many.
+static size_t gather_box(const struct quant_walk *w, size_t index, const float *x, float *out)
+{
+    size_t from[QUANT_MAX_RANK] = {0}, length[QUANT_MAX_RANK] = {0}, rows = 1, n = 0;
+    int last = w->rank - 1;
+    for (int d = last; d >= 0; d--) {
+        size_t box = (size_t)w->box[d], left;
+        from[d] = index % (size_t)w->count[d] * box;
+        index /= (size_t)w->count[d];
+        left = (size_t)w->dims[d] - from[d];
+        length[d] = left < box ? left : box;
+        rows *= d < last ? length[d] : 1;
+    }
+    for (size_t row = 0; row < rows; row++) {
+        size_t at = from[last], stride = w->columns, rest = row;
+        for (int d = last - 1; d >= 0; d--) {
+            at += (from[d] + rest % length[d]) * stride;
+            rest /= length[d];
+            stride *= (size_t)w->dims[d];
+        }
+        for (size_t j = 0; j < length[last]; j++) {
+            out[n] = x[at + j];
+            n += isfinite(out[n]) != 0;
+        }
+    }
+    return n;
+}
+
+static int compare_floats(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+// Linear interpolation between neighbours in order, as numpy's default: from the nearer end.
+static double quantile(const float *sorted, size_t n, double share)
+{
+    double at = share * (double)(n - 1), whole = floor(at), t = at - whole;
+    double a = sorted[(size_t)whole], b = sorted[(size_t)whole + (whole < (double)(n - 1))];
+    return t < 0.5 ? a + (b - a) * t : b - (b - a) * (1 - t);
+}
+
+static void percentile_range(const struct quant_spec *spec, float *values, size_t n, double *low, double *high)
+{
+    bool affine = spec->mapping == QUANT_AFFINE;
+    for (size_t i = 0; i < n && !affine; i++)
+        values[i] = fabsf(values[i]);
+    qsort(values, n, sizeof *values, compare_floats);
+    *high = quantile(values, n, spec->search.percentile / 100);
+    *low = affine ? quantile(values, n, 1 - spec->search.percentile / 100) : -*high;
+}
+
+static double box_error(const struct quant_spec *spec, const float *values, size_t n, float scale, int32_t zero,
+                        double norm)
+{
+    double sum = 0;
+    struct quant_run run;
+    for (size_t from = 0; from < n; from += QUANT_RUN) {
+        size_t k = n - from < QUANT_RUN ? n - from : QUANT_RUN;
+        quant_encode_run(spec, values + from, k, &scale, &zero, 0, &run);
+        for (size_t j = 0; j < k; j++) {
+            double e = fabs((double)run.unit[j] * scale - values[from + j]);
+            sum += norm == 2 ? e * e : pow(e, norm);
+        }
+    }
+    return sum;
+}
+
+static void least_error_range(const struct quant_spec *spec, const float *values, size_t n, double *low, double *high)
+{
+    const struct quant_search *s = &spec->search;
+    int steps = s->steps ? s->steps : 100;
+    double shrink = s->max_shrink > 0 ? s->max_shrink : 0.2, norm = s->norm > 0 ? s->norm : 2;
+    double full_low = 0, full_high = 0, least = INFINITY;
+    for (size_t i = 0; i < n; i++) {
+        full_low = fmin(full_low, values[i]);
+        full_high = fmax(full_high, values[i]);
+    }
+    int since = 0;
+    for (int i = 0; i == 0 || i < shrink * steps; i++) {
+        double share = 1 - (double)i / steps;
+        float scale;
+        int32_t zero;
+        quant_scale_of_range(spec, full_low * share, full_high * share, &scale, &zero, NULL);
+        double e = box_error(spec, values, n, scale, zero, norm);
+        since++;
+        if (e < least) {
+            least = e;
+            *low = full_low * share;
+            *high = full_high * share;
+            since = 0;
+        }
+        if (s->patience && since >= s->patience)
+            break;
+    }
+}
+
+static int scales_of_search(const struct quant_spec *spec, const struct quant_walk *w, const struct quant_layout *l,
+                            const float *x, float *scales, int32_t *zeros, struct quant_stats *stats, const char *name,
+                            struct error *err)
+{
+    size_t box = 1;
+    for (int d = 0; d < w->rank; d++)
+        box *= (size_t)(w->box[d] < w->dims[d] ? w->box[d] : w->dims[d]);
+    float *values = malloc(box * sizeof *values);
+    if (!values)
+        return error_set(err, ERR_MEMORY, name, "no memory to search the range of %zu values", box);
+    for (size_t i = 0; i < l->scale_count; i++) {
+        double low = 0, high = 0;
+        size_t n = gather_box(w, i, x, values);
+        if (n && spec->from == QUANT_FROM_PERCENTILE)
+            percentile_range(spec, values, n, &low, &high);
+        else if (n)
+            least_error_range(spec, values, n, &low, &high);
+        int32_t zero;
+        quant_scale_of_range(spec, low, high, &scales[i], &zero, stats);
+        if (zeros)
+            zeros[i] = zero;
+    }
+    free(values);
+    return 0;
+}
+
+int quant_find_scales(const struct quant_spec *spec, const struct quant_walk *w, const struct quant_layout *l,
+                      const float *x, float *scales, int32_t *zeros, struct quant_stats *stats, const char *name,
+                      struct error *err)
+{
+    stats->scales_raised = stats->scales_lowered = 0;
+    return spec->from == QUANT_FROM_ABSMAX ? scales_of_extremes(spec, w, l, x, scales, zeros, stats, name, err)
+                                           : scales_of_search(spec, w, l, x, scales, zeros, stats, name, err);
+}
+
+int quant_store_scales(const struct quant_spec *spec, const float *scales, size_t n, void *out, const char *name,
+                       struct error *err)
+{
+    const struct scale_type *t = scale_type(spec);
+    size_t size = (size_t)dtype_bits(t->type) / 8;
+    for (size_t i = 0; i < n; i++) {
+        bool inside = scales[i] >= t->smallest && scales[i] <= t->largest;
+        uint32_t code = inside ? scale_code(t->type, scales[i]) : 0;
+        if (!inside || scale_value(t->type, code) != scales[i])
+            return error_set(err, ERR_INPUT, name, "scale %zu is %.9g, which is not a scale in %s", i,
+                             (double)scales[i], dtype_name(t->type));
+        memcpy((uint8_t *)out + i * size, &code, size); // little-endian
+    }
+    return 0;
+}
+
+int quant_load_scales(const struct quant_spec *spec, const void *stored, size_t n, float *scales, const char *name,
+                      struct error *err)
+{
+    const struct scale_type *t = scale_type(spec);
+    size_t size = (size_t)dtype_bits(t->type) / 8;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t code = 0;
+        memcpy(&code, (const uint8_t *)stored + i * size, size);
+        scales[i] = scale_value(t->type, code);
+        if (!(scales[i] > 0) || isinf(scales[i]))
+            return error_set(err, ERR_INPUT, name, "scale %zu is %g: a scale must be finite and above zero", i,
+                             (double)scales[i]);
+    }
+    return 0;
+}
