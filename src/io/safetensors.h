@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/str.h"
 #include "io/checkpoint.h"
 
 #define SAFETENSORS_MAX_HEADER 100000000u // bytes; the reference implementation's limit
@@ -44,9 +45,10 @@ struct safetensors_entry {
 struct safetensors_writer {
     struct arena arena;
     const char *path;
-    char *temporary;
+    char *temporary; // PATH.partial-PID
     int fd;
     size_t count;
+    struct str header;              // the JSON as it was written
     struct safetensors_slot *slots; // by index of entry
     size_t aligned_bytes;           // of tensors that begin at a multiple of 64
     size_t data_bytes;
@@ -58,8 +60,18 @@ int safetensors_writer_begin(struct safetensors_writer *w, const char *path, con
                              struct error *err);
 // Appends bytes to the data of entries[index]; entries may be filled in any order and in parts.
 int safetensors_writer_put(struct safetensors_writer *w, size_t index, const void *bytes, size_t n, struct error *err);
+// The same at a place of its own, from any thread: every byte of an entry must be written once.
+int safetensors_writer_put_at(struct safetensors_writer *w, size_t index, size_t offset, const void *bytes, size_t n,
+                              struct error *err);
+// Lets the kernel begin to write entries[index] to the disk, so that there is less to wait for at the end.
+void safetensors_writer_flush(const struct safetensors_writer *w, size_t index);
+// Exchanges a text that stands in the header once, a placeholder, for one of the same length. Neither may need escapes.
+int safetensors_writer_patch(struct safetensors_writer *w, const char *placeholder, const char *text,
+                             struct error *err);
 // Checks that every entry is complete, syncs and renames over `path`. Ends the writer, also on error.
 int safetensors_writer_commit(struct safetensors_writer *w, struct error *err);
+// The same, but what is called `path` is never replaced: ERR_USAGE when there is something. Syncs the folder, too.
+int safetensors_writer_commit_new(struct safetensors_writer *w, struct error *err);
 // Ends the writer and leaves nothing behind.
 void safetensors_writer_abort(struct safetensors_writer *w);
 

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/json.h"
 #include "io/safetensors.h"
+#include "record/tree.h"
 
 #define ALIGNMENT 64u
 
@@ -133,27 +134,40 @@ static int write_header(struct safetensors_writer *w, const struct safetensors_e
                         const struct order *order, const struct checkpoint_metadata *metadata, size_t metadata_count,
                         struct error *err)
 {
-    struct str text;
+    struct str *text = &w->header;
     struct jw j;
-    str_init(&text);
-    header_json(&text, w, entries, order, metadata, metadata_count, &j);
+    header_json(text, w, entries, order, metadata, metadata_count, &j);
     int rc = jw_finish(&j, err);
-    while (!rc && !text.failed && (8 + text.length) % ALIGNMENT)
-        str_add_char(&text, ' ');
-    rc = rc ? rc : str_check(&text, err);
-    if (!rc && text.length > SAFETENSORS_MAX_HEADER)
+    while (!rc && !text->failed && (8 + text->length) % ALIGNMENT)
+        str_add_char(text, ' ');
+    rc = rc ? rc : str_check(text, err);
+    if (!rc && text->length > SAFETENSORS_MAX_HEADER)
         rc = error_set(err, ERR_USAGE, w->path, "the names make a header of %zu bytes, the format allows %u",
-                       text.length, SAFETENSORS_MAX_HEADER);
+                       text->length, SAFETENSORS_MAX_HEADER);
     if (!rc) {
-        uint64_t n = text.length;
+        uint64_t n = text->length;
         rc = fd_write_all(w->fd, &n, sizeof n, w->path, err);
     }
     if (!rc)
-        rc = fd_write_all(w->fd, text.text, text.length, w->path, err);
+        rc = fd_write_all(w->fd, text->text, text->length, w->path, err);
     for (size_t i = 0; i < w->count && !rc; i++)
-        w->slots[i].begin += 8 + text.length;
-    str_release(&text);
+        w->slots[i].begin += 8 + text->length;
     return rc;
+}
+
+// PATH.partial-PID, or PATH.partial-PID-2, ... where somebody with the same PID was killed before.
+static int create(struct safetensors_writer *w, struct error *err)
+{
+    for (int i = 1; w->fd < 0 && i < 1000; i++) {
+        w->temporary = i == 1 ? arena_printf(&w->arena, err, "%s.partial-%ld", w->path, (long)getpid())
+                              : arena_printf(&w->arena, err, "%s.partial-%ld-%d", w->path, (long)getpid(), i);
+        if (!w->temporary)
+            return ERR_MEMORY;
+        w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (w->fd < 0 && errno != EEXIST)
+            break;
+    }
+    return w->fd < 0 ? error_set(err, ERR_IO, w->path, "cannot be created: %s", strerror(errno)) : 0;
 }
 
 int safetensors_writer_begin(struct safetensors_writer *w, const char *path, const struct safetensors_entry *entries,
@@ -167,8 +181,8 @@ int safetensors_writer_begin(struct safetensors_writer *w, const char *path, con
     struct order *order = arena_new(&w->arena, struct order, count, err);
     w->slots = arena_new(&w->arena, struct safetensors_slot, count, err);
     w->path = arena_strdup(&w->arena, path, err);
-    w->temporary = arena_printf(&w->arena, err, "%s.tmp-%ld", path, (long)getpid());
-    int rc = order && w->slots && w->path && w->temporary ? 0 : ERR_MEMORY;
+    str_init(&w->header);
+    int rc = order && w->slots && w->path ? 0 : ERR_MEMORY;
     for (size_t i = 0; i < count && !rc; i++) {
         rc = check_entry(&entries[i], path, &w->slots[i].bytes, err);
         w->slots[i].name = arena_strdup(&w->arena, entries[i].name, err);
@@ -178,11 +192,8 @@ int safetensors_writer_begin(struct safetensors_writer *w, const char *path, con
         rc = check_names(w, err);
     if (!rc)
         rc = place(w, order, err);
-    if (!rc) {
-        w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (w->fd < 0)
-            rc = error_set(err, ERR_IO, path, "cannot be created: %s", strerror(errno));
-    }
+    if (!rc)
+        rc = create(w, err);
     if (!rc)
         rc = write_header(w, entries, order, metadata, metadata_count, err);
     if (rc)
@@ -190,26 +201,97 @@ int safetensors_writer_begin(struct safetensors_writer *w, const char *path, con
     return rc;
 }
 
-int safetensors_writer_put(struct safetensors_writer *w, size_t index, const void *bytes, size_t n, struct error *err)
+static int write_at(const struct safetensors_writer *w, const char *what, const void *bytes, size_t n, size_t at,
+                    struct error *err)
 {
-    if (index >= w->count || n > w->slots[index].bytes - w->slots[index].written)
-        return error_set(err, ERR_INTERNAL, w->path, "%zu bytes too many for tensor %zu", n, index);
-    struct safetensors_slot *s = &w->slots[index];
     const uint8_t *from = bytes;
     while (n) {
-        ssize_t k = pwrite(w->fd, from, n, (off_t)(s->begin + s->written));
+        ssize_t k = pwrite(w->fd, from, n, (off_t)at);
         if (k < 0 && errno == EINTR)
             continue;
         if (k <= 0)
-            return error_set(err, ERR_IO, w->path, "tensor \"%s\" cannot be written: %s", s->name, strerror(errno));
+            return error_set(err, ERR_IO, w->path, "%s cannot be written: %s", what, strerror(errno));
         from += k;
-        s->written += (size_t)k;
+        at += (size_t)k;
         n -= (size_t)k;
     }
     return 0;
 }
 
-int safetensors_writer_commit(struct safetensors_writer *w, struct error *err)
+int safetensors_writer_put_at(struct safetensors_writer *w, size_t index, size_t offset, const void *bytes, size_t n,
+                              struct error *err)
+{
+    if (index >= w->count || offset > w->slots[index].bytes || n > w->slots[index].bytes - offset)
+        return error_set(err, ERR_INTERNAL, w->path, "%zu bytes too many for tensor %zu", n, index);
+    struct safetensors_slot *s = &w->slots[index];
+    int rc = write_at(w, "a tensor", bytes, n, s->begin + offset, err);
+    if (rc)
+        return rc;
+    __atomic_fetch_add(&s->written, n, __ATOMIC_RELAXED);
+    return 0;
+}
+
+int safetensors_writer_put(struct safetensors_writer *w, size_t index, const void *bytes, size_t n, struct error *err)
+{
+    return safetensors_writer_put_at(w, index, index < w->count ? w->slots[index].written : 0, bytes, n, err);
+}
+
+void safetensors_writer_flush(const struct safetensors_writer *w, size_t index)
+{
+    const struct safetensors_slot *s = &w->slots[index];
+    if (s->bytes) // a hint: what it cannot do is done at the end
+        sync_file_range(w->fd, (off_t)s->begin, (off_t)s->bytes, SYNC_FILE_RANGE_WRITE);
+}
+
+int safetensors_writer_patch(struct safetensors_writer *w, const char *placeholder, const char *text, struct error *err)
+{
+    size_t n = strlen(placeholder);
+    const char *at = strstr(str_text(&w->header), placeholder);
+    if (!at || strlen(text) != n || strstr(at + 1, placeholder))
+        return error_set(err, ERR_INTERNAL, w->path, "no place for %s in its header", text);
+    return write_at(w, "the header", text, n, 8 + (size_t)(at - w->header.text), err);
+}
+
+static void finish(struct safetensors_writer *w)
+{
+    str_release(&w->header);
+    arena_release(&w->arena);
+}
+
+// Renames within the folder that holds both, without replacing, and syncs it.
+static int rename_new(const struct safetensors_writer *w, struct error *err)
+{
+    const char *slash = strrchr(w->path, '/');
+    size_t folder = slash ? (size_t)(slash - w->path) + 1 : 0;
+    char *name = folder ? strndup(w->path, folder) : strdup(".");
+    int fd = name ? open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    int rc = 0;
+    if (fd < 0)
+        rc = error_set(err, ERR_IO, w->path, "its folder cannot be opened: %s", strerror(errno));
+    else if (tree_rename_new(fd, w->temporary + folder, w->path + folder) != 0)
+        rc = errno == EEXIST ? error_set(err, ERR_USAGE, w->path, "has appeared while it was made, and is not replaced")
+                             : error_set(err, ERR_IO, w->path, "cannot be renamed into place: %s", strerror(errno));
+    if (rc)
+        unlink(w->temporary);
+    else if (!tree_sync_folder(fd))
+        rc = error_set(err, ERR_IO, w->path, "is in place, but its folder cannot be synced: %s", strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    free(name);
+    return rc;
+}
+
+static int rename_over(const struct safetensors_writer *w, struct error *err)
+{
+    if (rename(w->temporary, w->path) == 0)
+        return 0;
+    int rc = error_set(err, ERR_IO, w->path, "cannot be renamed into place: %s", strerror(errno));
+    unlink(w->temporary);
+    return rc;
+}
+
+static int commit(struct safetensors_writer *w, int (*rename_it)(const struct safetensors_writer *, struct error *),
+                  struct error *err)
 {
     int rc = 0;
     for (size_t i = 0; i < w->count && !rc; i++) {
@@ -224,12 +306,22 @@ int safetensors_writer_commit(struct safetensors_writer *w, struct error *err)
     w->fd = -1;
     if (!rc && closed != 0)
         rc = error_set(err, ERR_IO, w->path, "cannot be closed: %s", strerror(errno));
-    if (!rc && rename(w->temporary, w->path) != 0)
-        rc = error_set(err, ERR_IO, w->path, "cannot be renamed into place: %s", strerror(errno));
     if (rc)
         unlink(w->temporary);
-    arena_release(&w->arena);
+    else
+        rc = rename_it(w, err);
+    finish(w);
     return rc;
+}
+
+int safetensors_writer_commit(struct safetensors_writer *w, struct error *err)
+{
+    return commit(w, rename_over, err);
+}
+
+int safetensors_writer_commit_new(struct safetensors_writer *w, struct error *err)
+{
+    return commit(w, rename_new, err);
 }
 
 void safetensors_writer_abort(struct safetensors_writer *w)
@@ -239,5 +331,5 @@ void safetensors_writer_abort(struct safetensors_writer *w)
         unlink(w->temporary);
     }
     w->fd = -1;
-    arena_release(&w->arena);
+    finish(w);
 }

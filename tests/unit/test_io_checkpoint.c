@@ -399,7 +399,7 @@ TEST(io_safetensors_writer_leaves_nothing_half_done)
     struct error e = {0};
     char path[512], temporary[600];
     snprintf(path, sizeof path, "%s/out.safetensors", test_dir());
-    snprintf(temporary, sizeof temporary, "%s.tmp-%ld", path, (long)getpid());
+    snprintf(temporary, sizeof temporary, "%s.partial-%ld", path, (long)getpid());
     int64_t dims[1] = {4}, odd[1] = {3}, negative[1] = {-1};
     struct safetensors_entry entry = {"w", DT_U8, 1, dims};
     struct safetensors_writer w;
@@ -467,4 +467,51 @@ TEST(io_checkpoint_of_the_demo_model)
     CHECK_INT(narrow[0], bf16_from_f32(first));
     free(narrow);
     checkpoint_close(&c);
+}
+
+TEST(io_safetensors_writer_fills_from_any_side_and_replaces_nothing)
+{
+    struct error e = {0};
+    char path[512];
+    snprintf(path, sizeof path, "%s/new.safetensors", test_dir());
+    int64_t dims[1] = {6};
+    struct safetensors_entry entry = {"w", DT_U8, 1, dims};
+    const struct checkpoint_metadata meta = {"hash", "####"};
+    struct safetensors_writer w;
+    REQUIRE_OK(safetensors_writer_begin(&w, path, &entry, 1, &meta, 1, &e), &e);
+    REQUIRE_OK(safetensors_writer_put_at(&w, 0, 4, "56", 2, &e), &e);
+    REQUIRE_OK(safetensors_writer_put_at(&w, 0, 0, "1234", 4, &e), &e);
+    safetensors_writer_flush(&w, 0);
+    CHECK_INT(safetensors_writer_put_at(&w, 0, 7, "", 0, &e), ERR_INTERNAL);
+    error_clear(&e);
+    CHECK_INT(safetensors_writer_put_at(&w, 0, 5, "12", 2, &e), ERR_INTERNAL);
+    error_clear(&e);
+    CHECK_INT(safetensors_writer_patch(&w, "####", "12345", &e), ERR_INTERNAL);
+    error_clear(&e);
+    CHECK_INT(safetensors_writer_patch(&w, "____", "1234", &e), ERR_INTERNAL); // "__metadata__" has it twice
+    error_clear(&e);
+    REQUIRE_OK(safetensors_writer_patch(&w, "####", "ab12", &e), &e);
+    REQUIRE_OK(safetensors_writer_commit_new(&w, &e), &e);
+    struct checkpoint c;
+    REQUIRE_OK(checkpoint_open(&c, path, &e), &e);
+    CHECK_STR(c.metadata[0].value, "ab12");
+    CHECK(memcmp(c.tensors[0].data, "123456", 6) == 0);
+    checkpoint_close(&c);
+
+    char other[512];
+    snprintf(other, sizeof other, "%s/other.safetensors", test_dir());
+    REQUIRE_OK(safetensors_writer_begin(&w, other, &entry, 1, NULL, 0, &e), &e);
+    REQUIRE_OK(safetensors_writer_put(&w, 0, "abcdef", 6, &e), &e);
+    REQUIRE_OK(file_write(other, "mine", 4, &e), &e);
+    char temporary[600];
+    snprintf(temporary, sizeof temporary, "%s.partial-%ld", other, (long)getpid());
+    CHECK(file_exists(temporary));
+    CHECK_INT(safetensors_writer_commit_new(&w, &e), ERR_USAGE);
+    CHECK(!file_exists(temporary));
+    struct str text;
+    str_init(&text);
+    error_clear(&e);
+    REQUIRE_OK(file_read(&text, other, 100, &e), &e);
+    CHECK_STR(str_text(&text), "mine");
+    str_release(&text);
 }
