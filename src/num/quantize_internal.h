@@ -42,6 +42,12 @@ int quant_find_scales(const struct quant_spec *spec, const struct quant_walk *w,
                       const float *x, float *scales, int32_t *zeros, struct quant_stats *stats, const char *name,
                       struct error *err);
 
+// The range shrunk as quant_search says: *low and *high are the whole range and become the one whose scale has the
+// least error. error(context, scale, zero, norm) is the sum of |x' - x|^norm.
+typedef double quant_error_fn(const void *context, float scale, int32_t zero, double norm);
+void quant_search_range(const struct quant_spec *spec, quant_error_fn *error, const void *context, double *low,
+                        double *high);
+
 #define QUANT_RUN 256 // elements that are encoded at a time
 struct quant_run {
     float unit[QUANT_RUN]; // code - z, or the value of a float type: x' is this times the scale

@@ -207,30 +207,28 @@ static int scales_of_extremes(const struct quant_spec *spec, const struct quant_
     return rc;
 }
 
-// The finite values of the box with this index, in `out`; returns how many.
+// The finite values of the box with this index, in `out`; returns how many. Their order is of no consequence.
 static size_t gather_box(const struct quant_walk *w, size_t index, const float *x, float *out)
 {
-    size_t from[QUANT_MAX_RANK] = {0}, length[QUANT_MAX_RANK] = {0}, rows = 1, n = 0;
-    int last = w->rank - 1;
-    for (int d = last; d >= 0; d--) {
-        size_t box = (size_t)w->box[d], left;
-        from[d] = index % (size_t)w->count[d] * box;
-        index /= (size_t)w->count[d];
-        left = (size_t)w->dims[d] - from[d];
-        length[d] = left < box ? left : box;
-        rows *= d < last ? length[d] : 1;
+    size_t length[QUANT_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1}, step[QUANT_MAX_RANK] = {0};
+    size_t first = 0, boxes = 1, elements = w->rows * w->columns, n = 0;
+    for (int d = 0; d < w->rank; d++) {
+        size_t extent = (size_t)w->dims[d], box = (size_t)w->box[d];
+        size_t from = index / w->stride[d] % (size_t)w->count[d] * box;
+        length[d] = extent - from < box ? extent - from : box;
+        elements /= extent;
+        step[d] = elements;
+        first += from * elements;
+        boxes *= length[d];
     }
-    for (size_t row = 0; row < rows; row++) {
-        size_t at = from[last], stride = w->columns, rest = row;
-        for (int d = last - 1; d >= 0; d--) {
-            at += (from[d] + rest % length[d]) * stride;
+    for (size_t i = 0; i < boxes; i++) {
+        size_t at = first, rest = i;
+        for (int d = 0; d < w->rank; d++) {
+            at += rest % length[d] * step[d];
             rest /= length[d];
-            stride *= (size_t)w->dims[d];
         }
-        for (size_t j = 0; j < length[last]; j++) {
-            out[n] = x[at + j];
-            n += isfinite(out[n]) != 0;
-        }
+        out[n] = x[at];
+        n += isfinite(out[n]) != 0;
     }
     return n;
 }
@@ -259,16 +257,48 @@ static void percentile_range(const struct quant_spec *spec, float *values, size_
     *low = affine ? quantile(values, n, 1 - spec->search.percentile / 100) : -*high;
 }
 
-static double box_error(const struct quant_spec *spec, const float *values, size_t n, float scale, int32_t zero,
-                        double norm)
+void quant_search_range(const struct quant_spec *spec, quant_error_fn *error, const void *context, double *low,
+                        double *high)
 {
+    const struct quant_search *s = &spec->search;
+    int steps = s->steps ? s->steps : 100;
+    double shrink = s->max_shrink > 0 ? s->max_shrink : 0.2, norm = s->norm > 0 ? s->norm : 2;
+    double whole_low = *low, whole_high = *high, least = INFINITY;
+    int since = 0;
+    for (int i = 0; i == 0 || i < shrink * steps; i++) {
+        double share = 1 - (double)i / steps;
+        float scale;
+        int32_t zero;
+        quant_scale_of_range(spec, whole_low * share, whole_high * share, &scale, &zero, NULL);
+        double e = error(context, scale, zero, norm);
+        since++;
+        if (e < least) {
+            least = e;
+            *low = whole_low * share;
+            *high = whole_high * share;
+            since = 0;
+        }
+        if (s->patience && since >= s->patience)
+            break;
+    }
+}
+
+struct box {
+    const struct quant_spec *spec;
+    const float *values;
+    size_t n;
+};
+
+static double box_error(const void *context, float scale, int32_t zero, double norm)
+{
+    const struct box *b = context;
     double sum = 0;
     struct quant_run run;
-    for (size_t from = 0; from < n; from += QUANT_RUN) {
-        size_t k = n - from < QUANT_RUN ? n - from : QUANT_RUN;
-        quant_encode_run(spec, values + from, k, &scale, &zero, 0, &run);
+    for (size_t from = 0; from < b->n; from += QUANT_RUN) {
+        size_t k = b->n - from < QUANT_RUN ? b->n - from : QUANT_RUN;
+        quant_encode_run(b->spec, b->values + from, k, &scale, &zero, 0, &run);
         for (size_t j = 0; j < k; j++) {
-            double e = fabs((double)run.unit[j] * scale - values[from + j]);
+            double e = fabs((double)run.unit[j] * scale - b->values[from + j]);
             sum += norm == 2 ? e * e : pow(e, norm);
         }
     }
@@ -277,31 +307,11 @@ static double box_error(const struct quant_spec *spec, const float *values, size
 
 static void least_error_range(const struct quant_spec *spec, const float *values, size_t n, double *low, double *high)
 {
-    const struct quant_search *s = &spec->search;
-    int steps = s->steps ? s->steps : 100;
-    double shrink = s->max_shrink > 0 ? s->max_shrink : 0.2, norm = s->norm > 0 ? s->norm : 2;
-    double full_low = 0, full_high = 0, least = INFINITY;
     for (size_t i = 0; i < n; i++) {
-        full_low = fmin(full_low, values[i]);
-        full_high = fmax(full_high, values[i]);
+        *low = fmin(*low, values[i]);
+        *high = fmax(*high, values[i]);
     }
-    int since = 0;
-    for (int i = 0; i == 0 || i < shrink * steps; i++) {
-        double share = 1 - (double)i / steps;
-        float scale;
-        int32_t zero;
-        quant_scale_of_range(spec, full_low * share, full_high * share, &scale, &zero, NULL);
-        double e = box_error(spec, values, n, scale, zero, norm);
-        since++;
-        if (e < least) {
-            least = e;
-            *low = full_low * share;
-            *high = full_high * share;
-            since = 0;
-        }
-        if (s->patience && since >= s->patience)
-            break;
-    }
+    quant_search_range(spec, box_error, &(struct box){spec, values, n}, low, high);
 }
 
 static int scales_of_search(const struct quant_spec *spec, const struct quant_walk *w, const struct quant_layout *l,
