@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loop around a block of vector code, for the files that hold one instruction set. They define before it:
+//     vector, VECTOR_BYTES                a register
+//     vector_store(uint8_t *to, vector)   to any address
+//     vector_stream(uint8_t *to, vector)  to an aligned one, around the caches
+//     vector_fence()                      streamed bytes become visible before what follows
+#ifndef NUM_CONVERT_LOOP_H
+#define NUM_CONVERT_LOOP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+// block(from, out) makes ELEMENTS results in `vectors` registers. What does not fill a block (the end, and the elements
+// before the first aligned address) goes through a block of its own. Expects dst, src, n and stream of the caller.
+#define CONVERT_LOOP(to_bytes, from_bytes, vectors, block)                                                             \
+    {                                                                                                                  \
+        enum { ELEMENTS = (vectors) * VECTOR_BYTES / (to_bytes) };                                                     \
+        const uint8_t *from = src;                                                                                     \
+        uint8_t *to = dst;                                                                                             \
+        vector out[vectors];                                                                                           \
+        size_t ahead = (0 - (uintptr_t)to) % VECTOR_BYTES;                                                             \
+        bool streaming = stream && ahead % (to_bytes) == 0;                                                            \
+        for (size_t some = streaming ? ahead / (to_bytes) : 0; some || n; some = n) {                                  \
+            if (some) {                                                                                                \
+                some = some < n ? some : n;                                                                            \
+                uint8_t in[ELEMENTS * (from_bytes)] = {0}, made[ELEMENTS * (to_bytes)];                                \
+                memcpy(in, from, some * (from_bytes));                                                                 \
+                block(in, out);                                                                                        \
+                for (size_t v = 0; v < (vectors); v++)                                                                 \
+                    vector_store(made + v * VECTOR_BYTES, out[v]);                                                     \
+                memcpy(to, made, some * (to_bytes));                                                                   \
+                from += some * (from_bytes), to += some * (to_bytes), n -= some;                                       \
+            }                                                                                                          \
+            if (streaming) {                                                                                           \
+                for (; n >= ELEMENTS; n -= ELEMENTS) {                                                                 \
+                    block(from, out);                                                                                  \
+                    for (size_t v = 0; v < (vectors); v++)                                                             \
+                        vector_stream(to + v * VECTOR_BYTES, out[v]);                                                  \
+                    from += ELEMENTS * (from_bytes), to += ELEMENTS * (to_bytes);                                      \
+                }                                                                                                      \
+                vector_fence();                                                                                        \
+            } else {                                                                                                   \
+                for (; n >= ELEMENTS; n -= ELEMENTS) {                                                                 \
+                    block(from, out);                                                                                  \
+                    for (size_t v = 0; v < (vectors); v++)                                                             \
+                        vector_store(to + v * VECTOR_BYTES, out[v]);                                                   \
+                    from += ELEMENTS * (from_bytes), to += ELEMENTS * (to_bytes);                                      \
+                }                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
+#define CONVERT_NARROW(function, to_bytes, vectors, block)                                                             \
+    static void function(void *dst, const void *src, size_t n, const struct convert_narrow *rule, bool stream)         \
+    {                                                                                                                  \
+        const struct convert_narrow r = *rule;                                                                         \
+        CONVERT_LOOP(to_bytes, 4, vectors, block)                                                                      \
+    }
+#define CONVERT_PLAIN(function, to_bytes, from_bytes, vectors, block)                                                  \
+    static void function(void *dst, const void *src, size_t n, bool stream)                                            \
+    CONVERT_LOOP(to_bytes, from_bytes, vectors, block)
+
+#endif
