@@ -1,129 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// Narrow floats go through f32. A double is first narrowed to f32 with round-to-odd: f32 keeps at least two bits more
-// than every narrower format, so the second rounding sees on which side of a tie the value lies (Boldo and Melquiond,
-// "Emulation of a FMA and correctly rounded sums", 2008).
+// A conversion is at most two steps through f32 or f64. Sources of which f32 holds every value are widened to it; f64
+// and the larger integers are narrowed to it with round-to-odd when another rounding follows.
 #include "num/convert.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
-static inline uint32_t bits_of(float v)
+#include "base/bytes.h"
+#include "num/convert_block.h"
+#include "num/convert_kernels.h"
+#include "num/isa.h"
+#include "num/quantize_kernels.h"
+
+const struct convert_kernels *convert_kernels(void)
 {
-    uint32_t b;
-    memcpy(&b, &v, sizeof b);
-    return b;
+    switch (isa_in_force()) {
+#if defined(__x86_64__)
+    case ISA_AVX512_BF16:
+        return &convert_kernels_avx512_bf16;
+    case ISA_AVX512:
+        return &convert_kernels_avx512;
+    case ISA_AVX2:
+        return &convert_kernels_avx2;
+#elif defined(__aarch64__)
+    case ISA_NEON:
+        return &convert_kernels_neon;
+#endif
+    default:
+        return &convert_kernels_portable;
+    }
 }
 
-static inline float float_of(uint32_t b)
-{
-    float v;
-    memcpy(&v, &b, sizeof v);
-    return v;
-}
+// --- integers and pred: f32 holds those of 16 bits and less, f64 those of 32 -----------------------------------------
 
-// 2^k for -126 <= k <= 127.
-static inline float pow2(int k)
-{
-    return float_of((uint32_t)(k + 127) << 23);
-}
+typedef void convert_fn(void *dst, const void *src, size_t n);
 
-// yes or no, without a branch: the bulk loops compute every case, so that they become vector code.
-static inline uint32_t pick(bool condition, uint32_t yes, uint32_t no)
-{
-    uint32_t mask = 0 - (uint32_t)condition;
-    return (yes & mask) | (no & ~mask);
-}
+#define LOOP(function, to, from, expression)                                                                           \
+    static void function(void *dst, const void *src, size_t n) CONVERT_EACH(to, from, expression)
 
-// A float format of at most 16 bits with subnormals. Codes are without the sign, which is the bit at `sign`.
-struct narrow {
-    int sign;
-    int mantissa;      // bits
-    int bias;          // of the exponent
-    uint32_t max_code; // the largest finite value; codes above it are the specials
-    uint32_t inf_code; // 0: no infinity
-    uint32_t nan_code;
-};
-
-static const struct narrow F16 = {15, 10, 15, 0x7bff, 0x7c00, 0x7e00};
-static const struct narrow F8E5M2 = {7, 2, 15, 0x7b, 0x7c, 0x7e};
-static const struct narrow F8E4M3FN = {7, 3, 7, 0x7e, 0, 0x7f};
-
-static inline float widen(const struct narrow *f, uint32_t code)
-{
-    uint32_t sign = code >> f->sign << 31;
-    uint32_t c = code & ((1u << f->sign) - 1);
-    float subnormal = (float)(int32_t)c * pow2(1 - f->bias - f->mantissa);
-    uint32_t normal = (c << (23 - f->mantissa)) + ((uint32_t)(127 - f->bias) << 23);
-    uint32_t special = pick(c == f->inf_code, 0x7f800000u, 0x7fc00000u);
-    uint32_t r = pick(c < (1u << f->mantissa), bits_of(subnormal), normal);
-    r = pick(c > f->max_code, special, r);
-    return float_of(r | sign);
-}
-
-static inline uint32_t narrow(const struct narrow *f, float v)
-{
-    uint32_t b = bits_of(v);
-    uint32_t sign = b >> 31 << f->sign;
-    uint32_t a = b & 0x7fffffffu;
-    // Below the smallest normal: in a sum with the power of two whose unit in the last place is the smallest subnormal,
-    // the hardware does the rounding.
-    float unit = pow2(1 - f->bias - f->mantissa + 23);
-    uint32_t subnormal = bits_of(float_of(a) + unit) - bits_of(unit);
-    int drop = 23 - f->mantissa;
-    uint32_t odd = a >> drop & 1;
-    uint32_t normal = (a + (1u << (drop - 1)) - 1 + odd - ((uint32_t)(127 - f->bias) << 23)) >> drop;
-    uint32_t r = pick(a < (uint32_t)(128 - f->bias) << 23, subnormal, normal);
-    uint32_t over = f->inf_code ? f->inf_code : f->nan_code;
-    r = pick(r > f->max_code, over, r);
-    r = pick(a > 0x7f800000u, f->nan_code, r);
-    return r | sign;
-}
-
-float f32_from_f16(uint16_t bits)
-{
-    return widen(&F16, bits);
-}
-
-uint16_t f16_from_f32(float v)
-{
-    return (uint16_t)narrow(&F16, v);
-}
-
-float f32_from_bf16(uint16_t bits)
-{
-    uint32_t quiet = pick((bits & 0x7fff) > 0x7f80, 0x40, 0);
-    return float_of((bits | quiet) << 16);
-}
-
-uint16_t bf16_from_f32(float v)
-{
-    uint32_t b = bits_of(v);
-    uint32_t r = (b + 0x7fff + (b >> 16 & 1)) >> 16;
-    uint32_t nan = (b >> 16 & 0x8000) | 0x7fc0;
-    return (uint16_t)pick((b & 0x7fffffffu) > 0x7f800000u, nan, r);
-}
-
-// Truncates towards zero and sets the last bit when anything was lost.
-static inline float odd_from_f64(double v)
-{
-    float y = (float)v;
-    uint32_t b = bits_of(y);
-    double back = y;
-    uint32_t away = __builtin_fabs(back) > __builtin_fabs(v); // of infinity too: one below it is the largest number
-    uint32_t lost = (back != v) & (v == v);
-    return float_of((b - away) | lost);
-}
-
-uint16_t bf16_from_f64(double v)
-{
-    return bf16_from_f32(odd_from_f64(v));
-}
-
-uint16_t f16_from_f64(double v)
-{
-    return f16_from_f32(odd_from_f64(v));
-}
-
-// A 64-bit integer as a double with round-to-odd, for the same reason: the last rounding must be the only one.
+// A 64-bit integer as a double with round-to-odd: the last rounding must be the only one.
 static double odd_from_u64(uint64_t v)
 {
     int excess = v ? 64 - 53 - __builtin_clzll(v) : 0;
@@ -138,158 +54,386 @@ static double odd_from_s64(int64_t v)
     return v < 0 ? -odd_from_u64(0 - (uint64_t)v) : odd_from_u64((uint64_t)v);
 }
 
-typedef void convert_fn(void *dst, const void *src, size_t n);
+// The nearest integer in [low, high], which f64 must hold; NaN gives 0. Ties to even, by a sum that has no room for a
+// fraction (|v| < 2^51).
+static inline double nearest(double v, double low, double high)
+{
+    v = v < low ? low : v;
+    v = v > high ? high : v;
+    return v == v ? (v + 0x1.8p52) - 0x1.8p52 : 0;
+}
 
-// Elements may lie at any address (safetensors data begins where its header ends), so blocks are copied in and out; a
-// loop of constant length over them is what gcc turns into vector code at -O2.
-#define BLOCK 32
-#define LOOP(function, to, from, expression)                                                                           \
-    static void function(void *dst, const void *src, size_t n)                                                         \
-    {                                                                                                                  \
-        from in[BLOCK] = {0};                                                                                          \
-        to out[BLOCK];                                                                                                 \
-        for (size_t i = 0; i < n; i += BLOCK) {                                                                        \
-            size_t k = n - i < BLOCK ? n - i : BLOCK;                                                                  \
-            if (k == BLOCK)                                                                                            \
-                memcpy(in, (const char *)src + i * sizeof *in, sizeof in);                                             \
-            else                                                                                                       \
-                memcpy(in, (const char *)src + i * sizeof *in, k * sizeof *in);                                        \
-            for (int j = 0; j < BLOCK; j++) {                                                                          \
-                from v = in[j];                                                                                        \
-                out[j] = (to)(expression);                                                                             \
-            }                                                                                                          \
-            if (k == BLOCK)                                                                                            \
-                memcpy((char *)dst + i * sizeof *out, out, sizeof out);                                                \
-            else                                                                                                       \
-                memcpy((char *)dst + i * sizeof *out, out, k * sizeof *out);                                           \
-        }                                                                                                              \
-    }
+static inline int64_t s64_from_f64(double v)
+{
+    return v >= 0x1p63 ? INT64_MAX : v <= -0x1p63 ? INT64_MIN : v == v ? (int64_t)rint(v) : 0;
+}
 
-LOOP(f64_pred, double, uint8_t, v != 0)
-LOOP(f64_s8, double, int8_t, v)
-LOOP(f64_s16, double, int16_t, v)
-LOOP(f64_s32, double, int32_t, v)
-LOOP(f64_s64, double, int64_t, v)
-LOOP(f64_u8, double, uint8_t, v)
-LOOP(f64_u16, double, uint16_t, v)
-LOOP(f64_u32, double, uint32_t, v)
-LOOP(f64_u64, double, uint64_t, v)
-LOOP(f64_f8e4m3fn, double, uint8_t, widen(&F8E4M3FN, v))
-LOOP(f64_f8e5m2, double, uint8_t, widen(&F8E5M2, v))
-LOOP(f64_f16, double, uint16_t, widen(&F16, v))
-LOOP(f64_bf16, double, uint16_t, f32_from_bf16(v))
-LOOP(f64_f32, double, float, v)
-LOOP(odd_s64, double, int64_t, odd_from_s64(v))
-LOOP(odd_u64, double, uint64_t, odd_from_u64(v))
-
-LOOP(f8e4m3fn_f64, uint8_t, double, narrow(&F8E4M3FN, odd_from_f64(v)))
-LOOP(f8e5m2_f64, uint8_t, double, narrow(&F8E5M2, odd_from_f64(v)))
-LOOP(f16_f64, uint16_t, double, narrow(&F16, odd_from_f64(v)))
-LOOP(bf16_f64, uint16_t, double, bf16_from_f32(odd_from_f64(v)))
-LOOP(f32_f64, float, double, v)
+static inline uint64_t u64_from_f64(double v)
+{
+    return v >= 0x1p64 ? UINT64_MAX : v > 0 ? (uint64_t)rint(v) : 0;
+}
 
 LOOP(f32_pred, float, uint8_t, v != 0)
 LOOP(f32_s8, float, int8_t, v)
 LOOP(f32_s16, float, int16_t, v)
-LOOP(f32_s32, float, int32_t, v)
 LOOP(f32_u8, float, uint8_t, v)
 LOOP(f32_u16, float, uint16_t, v)
-LOOP(f32_f8e4m3fn, float, uint8_t, widen(&F8E4M3FN, v))
-LOOP(f32_f8e5m2, float, uint8_t, widen(&F8E5M2, v))
-LOOP(f32_f16, float, uint16_t, widen(&F16, v))
-LOOP(f32_bf16, float, uint16_t, f32_from_bf16(v))
-LOOP(f8e4m3fn_f32, uint8_t, float, narrow(&F8E4M3FN, v))
-LOOP(f8e5m2_f32, uint8_t, float, narrow(&F8E5M2, v))
-LOOP(f16_f32, uint16_t, float, narrow(&F16, v))
-LOOP(bf16_f32, uint16_t, float, bf16_from_f32(v))
+LOOP(f64_s32, double, int32_t, v)
+LOOP(f64_u32, double, uint32_t, v)
+LOOP(f64_s64, double, int64_t, v)
+LOOP(f64_u64, double, uint64_t, v)
+LOOP(odd_s64, double, int64_t, odd_from_s64(v))
+LOOP(odd_u64, double, uint64_t, odd_from_u64(v))
 
-// Per type: its way to and from f64. to_f64 is exact, but for 64-bit integers, which round once; their second column is
-// the round-to-odd that must be used when another rounding follows.
+LOOP(pred_f64, uint8_t, double, v != 0)
+LOOP(s8_f64, int8_t, double, nearest(v, INT8_MIN, INT8_MAX))
+LOOP(u8_f64, uint8_t, double, nearest(v, 0, UINT8_MAX))
+LOOP(s4_f64, int8_t, double, nearest(v, -8, 7))
+LOOP(u4_f64, uint8_t, double, nearest(v, 0, 15))
+LOOP(s2_f64, int8_t, double, nearest(v, -2, 1))
+LOOP(u2_f64, uint8_t, double, nearest(v, 0, 3))
+LOOP(s16_f64, int16_t, double, nearest(v, INT16_MIN, INT16_MAX))
+LOOP(u16_f64, uint16_t, double, nearest(v, 0, UINT16_MAX))
+LOOP(s32_f64, int32_t, double, nearest(v, INT32_MIN, INT32_MAX))
+LOOP(u32_f64, uint32_t, double, nearest(v, 0, UINT32_MAX))
+LOOP(s64_f64, int64_t, double, s64_from_f64(v))
+LOOP(u64_f64, uint64_t, double, u64_from_f64(v))
+LOOP(s64_u64, int64_t, uint64_t, v > INT64_MAX ? INT64_MAX : v)
+LOOP(u64_s64, uint64_t, int64_t, v < 0 ? 0 : v)
+
+// Per type that is no float: its way to f32, else to f64 (as such, and with round-to-odd), and from f64. Types of less
+// than a byte are here one to a byte.
 static const struct {
-    convert_fn *to_f64, *to_f64_odd, *from_f64;
-} formats[DT_COUNT] = {
-    [DT_PRED] = {f64_pred, f64_pred, NULL},
-    [DT_S8] = {f64_s8, f64_s8, NULL},
-    [DT_S16] = {f64_s16, f64_s16, NULL},
-    [DT_S32] = {f64_s32, f64_s32, NULL},
-    [DT_S64] = {f64_s64, odd_s64, NULL},
-    [DT_U8] = {f64_u8, f64_u8, NULL},
-    [DT_U16] = {f64_u16, f64_u16, NULL},
-    [DT_U32] = {f64_u32, f64_u32, NULL},
-    [DT_U64] = {f64_u64, odd_u64, NULL},
-    [DT_F8E4M3FN] = {f64_f8e4m3fn, f64_f8e4m3fn, f8e4m3fn_f64},
-    [DT_F8E5M2] = {f64_f8e5m2, f64_f8e5m2, f8e5m2_f64},
-    [DT_F16] = {f64_f16, f64_f16, f16_f64},
-    [DT_BF16] = {f64_bf16, f64_bf16, bf16_f64},
-    [DT_F32] = {f64_f32, f64_f32, f32_f64},
+    convert_fn *to_f32, *to_f64, *to_f64_odd, *from_f64;
+} plain[DT_COUNT] = {
+    [DT_PRED] = {f32_pred, NULL, NULL, pred_f64}, [DT_S2] = {f32_s8, NULL, NULL, s2_f64},
+    [DT_S4] = {f32_s8, NULL, NULL, s4_f64},       [DT_S8] = {f32_s8, NULL, NULL, s8_f64},
+    [DT_S16] = {f32_s16, NULL, NULL, s16_f64},    [DT_S32] = {NULL, f64_s32, f64_s32, s32_f64},
+    [DT_S64] = {NULL, f64_s64, odd_s64, s64_f64}, [DT_U2] = {f32_u8, NULL, NULL, u2_f64},
+    [DT_U4] = {f32_u8, NULL, NULL, u4_f64},       [DT_U8] = {f32_u8, NULL, NULL, u8_f64},
+    [DT_U16] = {f32_u16, NULL, NULL, u16_f64},    [DT_U32] = {NULL, f64_u32, f64_u32, u32_f64},
+    [DT_U64] = {NULL, f64_u64, odd_u64, u64_f64},
 };
 
-// Pairs worth a loop of their own; all others go through f64.
-static const struct {
-    enum dtype to, from;
-    convert_fn *fn;
-} direct[] = {
-    {DT_F32, DT_PRED, f32_pred},
-    {DT_F32, DT_S8, f32_s8},
-    {DT_F32, DT_S16, f32_s16},
-    {DT_F32, DT_S32, f32_s32},
-    {DT_F32, DT_U8, f32_u8},
-    {DT_F32, DT_U16, f32_u16},
-    {DT_F32, DT_F8E4M3FN, f32_f8e4m3fn},
-    {DT_F32, DT_F8E5M2, f32_f8e5m2},
-    {DT_F32, DT_F16, f32_f16},
-    {DT_F32, DT_BF16, f32_bf16},
-    {DT_F8E4M3FN, DT_F32, f8e4m3fn_f32},
-    {DT_F8E5M2, DT_F32, f8e5m2_f32},
-    {DT_F16, DT_F32, f16_f32},
-    {DT_BF16, DT_F32, bf16_f32},
-};
+// --- floats of at most 16 bits
+// ----------------------------------------------------------------------------------------
 
-static convert_fn *find_direct(enum dtype to, enum dtype from)
+// The value of a magnitude's code as if the format had no specials: what arithmetic makes that code from.
+static double natural(const struct format *f, uint64_t code)
 {
-    if (to == DT_F64)
-        return formats[from].to_f64;
-    if (from == DT_F64)
-        return formats[to].from_f64;
-    for (size_t i = 0; i < sizeof direct / sizeof *direct; i++) {
-        if (direct[i].to == to && direct[i].from == from)
-            return direct[i].fn;
-    }
-    return NULL;
+    int field = (int)(code >> f->mantissa_bits), first = 1 - f->bias - f->mantissa_bits;
+    uint64_t fraction = code & (((uint64_t)1 << f->mantissa_bits) - 1), hidden = (uint64_t)1 << f->mantissa_bits;
+    return field ? ldexp((double)(fraction + hidden), field - 1 + first) : ldexp((double)fraction, first);
 }
+
+static void narrow_rule(const struct format *f, enum format_overflow overflow, struct convert_narrow *r)
+{
+    uint64_t max = format_max_code(f);
+    float tie = (float)((natural(f, max) + natural(f, max + 1)) / 2); // exact: one bit more than the format has
+    uint32_t largest = bits_of((float)natural(f, max)), infinity, nan;
+    if (f->bits == 16) { // made by instructions that know the specials
+        infinity = 0x7f800000u;
+        nan = 0x7fc00000u;
+    } else {
+        bool has_infinity = f->infinity == FORMAT_INFINITY_IEEE, has_nan = f->nan != FORMAT_NAN_NONE;
+        uint64_t code = has_infinity ? format_infinity_code(f) : has_nan ? format_nan_code(f) : max;
+        infinity = bits_of((float)natural(f, code));
+        nan = bits_of((float)natural(f, format_nan_code(f)));
+    }
+    bool saturate = overflow == FORMAT_OVERFLOW_SATURATE, finite = overflow == FORMAT_OVERFLOW_SATURATE_FINITE;
+    *r = (struct convert_narrow){
+        .special_from = bits_of(tie) + !(max & 1), // a tie goes to the even code
+        .over = saturate || finite ? largest : infinity,
+        .inf = saturate ? largest : infinity,
+        .nan = nan,
+        .sign = f->bits - 1,
+        .mantissa = f->mantissa_bits,
+        .min_exponent = (uint32_t)(128 - f->bias),
+        .signed_zero = f->zero == FORMAT_ZERO_SIGNED ? UINT32_MAX : 0,
+    };
+    if (f->bits == 16 && overflow == FORMAT_OVERFLOW_PLAIN)
+        r->special_from = 0x7f800001u; // they know how to overflow, too
+}
+
+// --- the plan of one call
+// ---------------------------------------------------------------------------------------------
+
+enum {
+    CHUNK = 1024
+}; // elements at a time through buffers on the stack; a multiple of 8, so that packed bytes do not meet
+
+struct plan {
+    enum dtype to, from;
+    const struct convert_kernels *k;
+    const struct format *to_format, *from_format; // NULL as format_of
+    struct convert_narrow rule;
+    void (*narrow)(void *dst, const void *src, size_t n, const struct convert_narrow *rule, bool stream);
+    uint32_t table[256]; // f32 of each code of a source of at most 8 bits
+    struct format_cast cast;
+    uint8_t *dst;
+    const uint8_t *src;
+    bool stream;
+};
+
+// Float formats that the kernels narrow to: all of at most 16 bits but e8m0.
+static bool is_narrow(const struct format *f)
+{
+    return f && !format_is_integer(f) && f->bits <= 16 && f->mantissa_bits > 0;
+}
+
+static bool is_table(const struct format *f)
+{
+    return f && !format_is_integer(f) && f->bits <= 8;
+}
+
+static void plan_init(struct plan *p, enum dtype to, enum dtype from, enum format_overflow overflow)
+{
+    p->to = to;
+    p->from = from;
+    p->k = convert_kernels();
+    p->to_format = format_of(to);
+    p->from_format = format_of(from);
+    p->narrow = NULL;
+    p->cast = (struct format_cast){.rounding = FORMAT_NEAREST_EVEN, .overflow = overflow};
+    if (is_narrow(p->to_format)) {
+        narrow_rule(p->to_format, overflow, &p->rule);
+        p->narrow = to == DT_BF16 ? p->k->bf16_f32 : to == DT_F16 ? p->k->f16_f32 : p->k->f8_f32;
+    }
+    if (is_table(p->from_format)) {
+        for (unsigned c = 0; c < 256; c++)
+            p->table[c] = bits_of((float)format_decode(p->from_format, c));
+    }
+}
+
+static bool holds_in_f32(enum dtype t)
+{
+    return plain[t].to_f32 || (dtype_is_float(t) && t != DT_F64);
+}
+
+// n <= CHUNK elements of a source that f32 holds, unless it is f32, to f32.
+static void to_f32(const struct plan *p, void *dst, const uint8_t *src, size_t n, bool stream)
+{
+    uint8_t codes[CHUNK];
+    int bits = dtype_bits(p->from);
+    if (bits < 8) {
+        format_unpack(bits, p->from_format->is_signed && format_is_integer(p->from_format), codes, src, n);
+        src = codes;
+    }
+    if (p->from == DT_BF16)
+        p->k->f32_bf16(dst, src, n, stream);
+    else if (p->from == DT_F16)
+        p->k->f32_f16(dst, src, n, stream);
+    else if (is_table(p->from_format))
+        p->k->f32_f8(dst, src, n, p->table, stream);
+    else
+        plain[p->from].to_f32(dst, src, n);
+}
+
+// Any source to f64; with `odd`, 64-bit integers are rounded to odd.
+static void to_f64(const struct plan *p, void *dst, const uint8_t *src, size_t n, bool odd)
+{
+    float f32[CHUNK];
+    if (p->from == DT_F64)
+        memcpy(dst, src, n * sizeof(double));
+    else if (plain[p->from].to_f64)
+        (odd ? plain[p->from].to_f64_odd : plain[p->from].to_f64)(dst, src, n);
+    else if (p->from == DT_F32)
+        p->k->f64_f32(dst, src, n, p->stream);
+    else {
+        to_f32(p, f32, src, n, false);
+        p->k->f64_f32(dst, f32, n, p->stream);
+    }
+}
+
+// To what a narrowing kernel reads: the source itself, or f32 in `made`.
+static const void *narrow_input(const struct plan *p, const uint8_t *src, size_t n, float *made)
+{
+    if (p->from == DT_F32)
+        return src;
+    if (holds_in_f32(p->from)) {
+        to_f32(p, made, src, n, false);
+    } else if (p->from == DT_F64) {
+        p->k->f32_f64_odd(made, src, n);
+    } else {
+        double f64[CHUNK];
+        plain[p->from].to_f64_odd(f64, src, n);
+        p->k->f32_f64_odd(made, f64, n);
+    }
+    return made;
+}
+
+static bool saturates(const struct plan *p)
+{
+    return p->cast.overflow == FORMAT_OVERFLOW_SATURATE || p->cast.overflow == FORMAT_OVERFLOW_SATURATE_FINITE;
+}
+
+// Infinities in f32 or f64 results become the largest number, under SATURATE_FINITE only those that were finite as f64.
+static void saturate_wide(const struct plan *p, uint8_t *dst, const uint8_t *src, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        double was = INFINITY, wide;
+        float narrow;
+        if (p->from == DT_F64)
+            memcpy(&was, src + i * sizeof was, sizeof was);
+        if (isinf(was) && p->cast.overflow == FORMAT_OVERFLOW_SATURATE_FINITE)
+            continue;
+        if (p->to == DT_F32) {
+            memcpy(&narrow, dst + i * sizeof narrow, sizeof narrow);
+            narrow = isinf(narrow) ? copysignf(FLT_MAX, narrow) : narrow;
+            memcpy(dst + i * sizeof narrow, &narrow, sizeof narrow);
+        } else {
+            memcpy(&wide, dst + i * sizeof wide, sizeof wide);
+            wide = isinf(wide) ? copysign(DBL_MAX, wide) : wide;
+            memcpy(dst + i * sizeof wide, &wide, sizeof wide);
+        }
+    }
+}
+
+static void convert_chunk(const struct plan *p, uint8_t *dst, const uint8_t *src, size_t n)
+{
+    double f64[CHUNK];
+    float f32[CHUNK];
+    uint8_t codes[CHUNK];
+    bool packed = dtype_bits(p->to) < 8;
+    if (p->to == DT_F32 && holds_in_f32(p->from)) {
+        to_f32(p, dst, src, n, p->stream);
+    } else if (p->to == DT_F32 && p->from == DT_F64) {
+        p->k->f32_f64(dst, src, n, p->stream);
+    } else if (p->to == DT_F32) {
+        to_f64(p, f64, src, n, true);
+        p->k->f32_f64(dst, f64, n, p->stream);
+    } else if (p->to == DT_F64) {
+        to_f64(p, dst, src, n, false);
+    } else if (p->narrow) {
+        p->narrow(packed ? codes : dst, narrow_input(p, src, n, f32), n, &p->rule, p->stream && !packed);
+    } else if (p->to == DT_S64 && p->from == DT_U64) {
+        s64_u64(dst, src, n);
+    } else if (p->to == DT_U64 && p->from == DT_S64) {
+        u64_s64(dst, src, n);
+    } else {
+        to_f64(p, f64, src, n, true);
+        if (plain[p->to].from_f64)
+            plain[p->to].from_f64(packed ? codes : dst, f64, n);
+        else // e8m0
+            format_encode_f64(p->to_format, dst, f64, n, &p->cast, NULL, NULL, NULL);
+    }
+    if (packed)
+        format_pack(dtype_bits(p->to), dst, codes, n);
+    if (!p->narrow && saturates(p) && dtype_is_float(p->to) && p->to != DT_F8E8M0FNU)
+        saturate_wide(p, dst, src, n);
+}
+
+static void convert_range(void *context, size_t from, size_t to)
+{
+    const struct plan *p = context;
+    size_t src_bits = (size_t)dtype_bits(p->from), dst_bits = (size_t)dtype_bits(p->to);
+    // What needs no buffer needs no chunks either.
+    bool whole = (p->narrow && p->from == DT_F32 && dst_bits >= 8) || (p->to == DT_F32 && p->from == DT_F64) ||
+                 (p->to == DT_F64 && p->from == DT_F32) || (p->to == DT_F32 && src_bits >= 8 && holds_in_f32(p->from));
+    while (from < to) {
+        size_t n = whole || to - from < CHUNK ? to - from : CHUNK;
+        convert_chunk(p, p->dst + from * dst_bits / 8, p->src + from * src_bits / 8, n);
+        from += n;
+    }
+}
+
+// --- FORMAT_OVERFLOW_ERROR
+// --------------------------------------------------------------------------------------------
+
+// Can the chunk hold anything that has no place in the target? Most do not, and are not looked at one by one.
+static bool suspicious(const struct plan *p, const uint8_t *src, size_t n)
+{
+    float f32[CHUNK];
+    if (!p->narrow && p->to != DT_F32 && p->to != DT_F64)
+        return true;
+    const void *made = narrow_input(p, src, n, f32);
+    if (made != f32)
+        memcpy(f32, made, n * sizeof *f32);
+    // f64 beyond f32 rounds (to odd) to its largest number.
+    uint32_t limit = p->narrow && p->rule.special_from < 0x7f7fffffu ? p->rule.special_from : 0x7f7fffffu;
+    return quant_kernels()->absmax(f32, n) >= limit;
+}
+
+static int refuse(const struct plan *p, size_t n, const char *name, struct error *err)
+{
+    struct format_counts c = {0};
+    size_t bad = 0, first = n, bits = (size_t)dtype_bits(p->from);
+    double first_value = 0;
+    for (size_t at = 0; at < n; at += CHUNK) {
+        size_t k = n - at < CHUNK ? n - at : CHUNK;
+        const uint8_t *src = p->src + at * bits / 8;
+        if (!suspicious(p, src, k))
+            continue;
+        double f64[CHUNK];
+        to_f64(p, f64, src, k, true);
+        for (size_t i = 0; i < k; i++) {
+            format_encode(p->to_format, f64[i], &p->cast, &c);
+            bad = c.nan + c.infinite + c.overflowed;
+            if (bad && first == n) {
+                first = at + i;
+                first_value = f64[i];
+            }
+        }
+    }
+    if (!bad)
+        return 0;
+    return error_set(
+        err, ERR_INPUT, name,
+        "element %zu, %.9g, has no place in %s, which reaches from %.9g to %.9g: %zu NaN, %zu infinite and "
+        "%zu finite elements of %zu have none (a policy that saturates or keeps takes them)",
+        first, first_value, p->to_format->name, format_min(p->to_format), format_max(p->to_format), c.nan, c.infinite,
+        c.overflowed, n);
+}
+
+// --- calls
+// ------------------------------------------------------------------------------------------------------------
 
 bool convert_possible(enum dtype to, enum dtype from)
 {
     if (dtype_bits(to) == 0 || dtype_bits(from) == 0)
         return false;
-    return to == from || find_direct(to, from) || (formats[to].from_f64 && formats[from].to_f64_odd);
+    bool complex = dtype_info(to)->kind == DTK_COMPLEX || dtype_info(from)->kind == DTK_COMPLEX;
+    return to == from || !complex;
+}
+
+// Results larger than this do not stay in a cache until they are read: they are written around it. Ranges are smaller
+// than a second-level cache and long enough that sharing them out costs nothing.
+enum { STREAM_BYTES = 4 << 20, GRAIN = 64 * CHUNK };
+
+static void copy_range(void *context, size_t from, size_t to)
+{
+    const struct plan *p = context;
+    memcpy(p->dst + from, p->src + from, to - from);
+}
+
+int convert_array(const struct convert_options *options, enum dtype to, void *dst, enum dtype from, const void *src,
+                  size_t n, struct error *err)
+{
+    static const struct convert_options none;
+    if (!options)
+        options = &none;
+    if (!convert_possible(to, from))
+        return error_set(err, ERR_INPUT, options->name, "%s cannot be converted to %s", dtype_name(from),
+                         dtype_name(to));
+    size_t bytes, from_bytes;
+    if (!dtype_bytes(to, n, &bytes) || !dtype_bytes(from, n, &from_bytes))
+        return error_set(err, ERR_INPUT, options->name, "%zu elements are more than memory can hold", n);
+    if (n == 0)
+        return 0;
+    struct plan p = {.dst = dst, .src = src};
+    if (to == from) {
+        threads_for(options->threads, bytes, 4 * (size_t)GRAIN, copy_range, &p);
+        return 0;
+    }
+    plan_init(&p, to, from, options->overflow);
+    p.stream = bytes >= STREAM_BYTES;
+    threads_for(options->threads, n, GRAIN, convert_range, &p);
+    // Types without a row take every number there is.
+    bool refuses = options->overflow == FORMAT_OVERFLOW_ERROR && p.to_format;
+    return refuses ? refuse(&p, n, options->name, err) : 0;
 }
 
 int convert_elements(enum dtype to, void *dst, enum dtype from, const void *src, size_t n, struct error *err)
 {
-    if (!convert_possible(to, from))
-        return error_set(err, ERR_INPUT, NULL, "%s cannot be converted to %s", dtype_name(from), dtype_name(to));
-    size_t bytes;
-    if (!dtype_bytes(to, n, &bytes) || !dtype_bytes(from, n, &bytes))
-        return error_set(err, ERR_INPUT, NULL, "%zu elements are more than memory can hold", n);
-    if (n == 0)
-        return 0;
-    if (to == from) {
-        memcpy(dst, src, bytes);
-        return 0;
-    }
-    convert_fn *fn = find_direct(to, from);
-    if (fn) {
-        fn(dst, src, n);
-        return 0;
-    }
-    size_t from_size = (size_t)dtype_bits(from) / 8, to_size = (size_t)dtype_bits(to) / 8;
-    double part[512];
-    for (size_t i = 0; i < n;) {
-        size_t k = n - i < 512 ? n - i : 512;
-        formats[from].to_f64_odd(part, (const uint8_t *)src + i * from_size, k);
-        formats[to].from_f64((uint8_t *)dst + i * to_size, part, k);
-        i += k;
-    }
-    return 0;
+    return convert_array(NULL, to, dst, from, src, n, err);
 }

@@ -102,7 +102,8 @@ ISA_INLINE __m256i f8_codes(__m256i v, const struct convert_narrow *r)
     __m256i exponent = _mm256_max_epu32(_mm256_and_si256(a, each(0x7f800000u)), least);
     __m256i unit = _mm256_add_epi32(exponent, each((uint32_t)(23 - r->mantissa) << 23));
     __m256i sum = _mm256_castps_si256(_mm256_add_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(unit)));
-    __m256i code = _mm256_add_epi32(_mm256_sub_epi32(sum, unit), _mm256_srl_epi32(_mm256_sub_epi32(exponent, least), drop));
+    __m256i code =
+        _mm256_add_epi32(_mm256_sub_epi32(sum, unit), _mm256_srl_epi32(_mm256_sub_epi32(exponent, least), drop));
     __m256i sign = _mm256_sll_epi32(_mm256_srli_epi32(v, 31), _mm_cvtsi32_si128(r->sign));
     __m256i keeps = _mm256_or_si256(_mm256_cmpgt_epi32(code, _mm256_setzero_si256()), each(r->signed_zero));
     return _mm256_or_si256(code, _mm256_and_si256(sign, keeps));
@@ -203,25 +204,23 @@ static void f32_f64_odd(void *dst, const void *src, size_t n)
     CONVERT_LOOP(4, 8, 1, odd_block)
 }
 
-static void f32_f8(void *dst, const void *src, size_t n, const uint32_t table[256], bool stream)
-{
+static void f32_f8(void *dst, const void *src, size_t n, const uint32_t table[256], bool stream){
 #define WIDE_F8_BLOCK(from, out) wide_f8_block(from, table, out)
-    CONVERT_LOOP(4, 1, 1, WIDE_F8_BLOCK)
-}
+    CONVERT_LOOP(4, 1, 1, WIDE_F8_BLOCK)}
 
 ISA_TARGET_END
 
-const struct convert_kernels convert_kernels_avx2 = {
-    .isa = "avx2",
-    .bf16_f32 = bf16_f32,
-    .f16_f32 = f16_f32,
-    .f8_f32 = f8_f32,
-    .f32_bf16 = f32_bf16,
-    .f32_f16 = f32_f16,
-    .f32_f8 = f32_f8,
-    .f32_f64 = f32_f64,
-    .f64_f32 = f64_f32,
-    .f32_f64_odd = f32_f64_odd,
+    const struct convert_kernels convert_kernels_avx2 = {
+        .isa = "avx2",
+        .bf16_f32 = bf16_f32,
+        .f16_f32 = f16_f32,
+        .f8_f32 = f8_f32,
+        .f32_bf16 = f32_bf16,
+        .f32_f16 = f32_f16,
+        .f32_f8 = f32_f8,
+        .f32_f64 = f32_f64,
+        .f64_f32 = f64_f32,
+        .f32_f64_odd = f32_f64_odd,
 };
 
 #endif

@@ -101,7 +101,8 @@ ISA_INLINE __m512i f8_codes(__m512i v, const struct convert_narrow *r)
     __m512i exponent = _mm512_max_epu32(_mm512_and_si512(a, each(0x7f800000u)), least);
     __m512i unit = _mm512_add_epi32(exponent, each((uint32_t)(23 - r->mantissa) << 23));
     __m512i sum = _mm512_castps_si512(_mm512_add_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(unit)));
-    __m512i code = _mm512_add_epi32(_mm512_sub_epi32(sum, unit), _mm512_srl_epi32(_mm512_sub_epi32(exponent, least), drop));
+    __m512i code =
+        _mm512_add_epi32(_mm512_sub_epi32(sum, unit), _mm512_srl_epi32(_mm512_sub_epi32(exponent, least), drop));
     __m512i sign = _mm512_sll_epi32(_mm512_srli_epi32(v, 31), _mm_cvtsi32_si128(r->sign));
     __mmask16 keeps = _mm512_test_epi32_mask(code, code) | _mm512_test_epi32_mask(each(r->signed_zero), each(1));
     return _mm512_mask_or_epi32(code, keeps, code, sign);
@@ -176,7 +177,8 @@ ISA_INLINE void f8_table(const uint32_t *table, __m512i *words)
     for (int i = 0; i < 8; i++) {
         __m512i low = _mm512_srli_epi32(_mm512_loadu_si512(table + 32 * i), 16);
         __m512i high = _mm512_srli_epi32(_mm512_loadu_si512(table + 32 * i + 16), 16);
-        words[i] = _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(low)), _mm512_cvtepi32_epi16(high), 1);
+        words[i] =
+            _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(low)), _mm512_cvtepi32_epi16(high), 1);
     }
 }
 

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// How f32 is narrowed to a float format of at most 16 bits. What is special about a magnitude is done to the input: it is
-// replaced by one from which arithmetic makes the wanted code (480 gives e4m3fn its NaN).
+// How f32 is narrowed to a float format of at most 16 bits. What is special about a magnitude is done to the input: it
+// is replaced by one from which arithmetic makes the wanted code (480 gives e4m3fn its NaN).
 struct convert_narrow {
     uint32_t special_from;   // magnitudes whose bits are at least this are replaced:
     uint32_t over, inf, nan; // by one of these: numbers, infinity, NaN
@@ -33,9 +33,9 @@ struct convert_kernels {
     void (*f32_f8)(void *dst, const void *src, size_t n, const uint32_t table[256], bool stream);
     void (*f32_f64)(void *dst, const void *src, size_t n, bool stream);
     void (*f64_f32)(void *dst, const void *src, size_t n, bool stream);
-    // Round to odd: toward zero, and the last bit set where anything was lost. f32 keeps at least two bits more than any
-    // format below it, so a second rounding sees on which side of a tie the value lies (Boldo and Melquiond, "Emulation
-    // of a FMA and correctly rounded sums", 2008). NaN and infinity as f32_f64.
+    // Round to odd: toward zero, and the last bit set where anything was lost. f32 keeps at least two bits more than
+    // any format below it, so a second rounding sees on which side of a tie the value lies (Boldo and Melquiond,
+    // "Emulation of a FMA and correctly rounded sums", 2008). NaN and infinity as f32_f64.
     void (*f32_f64_odd)(void *dst, const void *src, size_t n);
 };
 

@@ -16,7 +16,7 @@
 // before the first aligned address) goes through a block of its own. Expects dst, src, n and stream of the caller.
 #define CONVERT_LOOP(to_bytes, from_bytes, vectors, block)                                                             \
     {                                                                                                                  \
-        enum { ELEMENTS = (vectors) * VECTOR_BYTES / (to_bytes) };                                                     \
+        enum { ELEMENTS = (vectors)*VECTOR_BYTES / (to_bytes) };                                                       \
         const uint8_t *from = src;                                                                                     \
         uint8_t *to = dst;                                                                                             \
         vector out[vectors];                                                                                           \
@@ -26,11 +26,11 @@
             if (some) {                                                                                                \
                 some = some < n ? some : n;                                                                            \
                 uint8_t in[ELEMENTS * (from_bytes)] = {0}, made[ELEMENTS * (to_bytes)];                                \
-                memcpy(in, from, some * (from_bytes));                                                                 \
+                memcpy(in, from, some *(from_bytes));                                                                  \
                 block(in, out);                                                                                        \
                 for (size_t v = 0; v < (vectors); v++)                                                                 \
                     vector_store(made + v * VECTOR_BYTES, out[v]);                                                     \
-                memcpy(to, made, some * (to_bytes));                                                                   \
+                memcpy(to, made, some *(to_bytes));                                                                    \
                 from += some * (from_bytes), to += some * (to_bytes), n -= some;                                       \
             }                                                                                                          \
             if (streaming) {                                                                                           \
@@ -60,6 +60,6 @@
     }
 #define CONVERT_PLAIN(function, to_bytes, from_bytes, vectors, block)                                                  \
     static void function(void *dst, const void *src, size_t n, bool stream)                                            \
-    CONVERT_LOOP(to_bytes, from_bytes, vectors, block)
+        CONVERT_LOOP(to_bytes, from_bytes, vectors, block)
 
 #endif

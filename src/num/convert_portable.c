@@ -1,29 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of num/convert_kernels.h in plain C. Loops compute every case, without a branch, over blocks of constant
-// length that are copied in and out (elements may lie at any address): that is what compilers turn into vector code.
-#include <string.h>
-
+// The kernels of num/convert_kernels.h in plain C. Loops compute every case, without a branch.
+#include "num/convert.h"
+#include "num/convert_block.h"
 #include "num/convert_kernels.h"
-
-static inline uint32_t bits_of(float v)
-{
-    uint32_t b;
-    memcpy(&b, &v, sizeof b);
-    return b;
-}
-
-static inline float float_of(uint32_t b)
-{
-    float v;
-    memcpy(&v, &b, sizeof v);
-    return v;
-}
-
-static inline uint32_t pick(bool condition, uint32_t yes, uint32_t no)
-{
-    uint32_t mask = 0 - (uint32_t)condition;
-    return (yes & mask) | (no & ~mask);
-}
 
 // The magnitude to be rounded: that of v, or what stands for it.
 static inline uint32_t magnitude(uint32_t v, const struct convert_narrow *r)
@@ -107,39 +86,18 @@ static inline double wide_f32(uint32_t v)
     return d;
 }
 
-#define BLOCK 32
-#define LOOP(to, from, expression)                                                                                     \
-    {                                                                                                                  \
-        from in[BLOCK] = {0};                                                                                          \
-        to out[BLOCK];                                                                                                 \
-        for (size_t i = 0; i < n; i += BLOCK) {                                                                        \
-            size_t k = n - i < BLOCK ? n - i : BLOCK;                                                                  \
-            if (k == BLOCK)                                                                                            \
-                memcpy(in, (const char *)src + i * sizeof *in, sizeof in);                                             \
-            else                                                                                                       \
-                memcpy(in, (const char *)src + i * sizeof *in, k * sizeof *in);                                        \
-            for (int j = 0; j < BLOCK; j++) {                                                                          \
-                from v = in[j];                                                                                        \
-                out[j] = (to)(expression);                                                                             \
-            }                                                                                                          \
-            if (k == BLOCK)                                                                                            \
-                memcpy((char *)dst + i * sizeof *out, out, sizeof out);                                                \
-            else                                                                                                       \
-                memcpy((char *)dst + i * sizeof *out, out, k * sizeof *out);                                           \
-        }                                                                                                              \
-    }
 #define NARROW(function, to, expression)                                                                               \
     static void function(void *dst, const void *src, size_t n, const struct convert_narrow *rule, bool stream)         \
     {                                                                                                                  \
         const struct convert_narrow r = *rule;                                                                         \
         (void)stream;                                                                                                  \
-        LOOP(to, uint32_t, expression)                                                                                 \
+        CONVERT_EACH(to, uint32_t, expression)                                                                         \
     }
 #define WIDEN(function, to, from, expression)                                                                          \
     static void function(void *dst, const void *src, size_t n, bool stream)                                            \
     {                                                                                                                  \
         (void)stream;                                                                                                  \
-        LOOP(to, from, expression)                                                                                     \
+        CONVERT_EACH(to, from, expression)                                                                             \
     }
 
 NARROW(bf16_f32, uint16_t, bf16(v, &r))
@@ -153,12 +111,12 @@ WIDEN(f64_f32, double, uint32_t, wide_f32(v))
 static void f32_f8(void *dst, const void *src, size_t n, const uint32_t table[256], bool stream)
 {
     (void)stream;
-    LOOP(uint32_t, uint8_t, table[v])
+    CONVERT_EACH(uint32_t, uint8_t, table[v])
 }
 
 static void f32_f64_odd(void *dst, const void *src, size_t n)
 {
-    LOOP(uint32_t, double, odd_f64(v))
+    CONVERT_EACH(uint32_t, double, odd_f64(v))
 }
 
 const struct convert_kernels convert_kernels_portable = {
@@ -173,3 +131,36 @@ const struct convert_kernels convert_kernels_portable = {
     .f64_f32 = f64_f32,
     .f32_f64_odd = f32_f64_odd,
 };
+
+static const struct convert_narrow plain = {
+    .special_from = 0x7f800001u, .over = 0x7f800000u, .inf = 0x7f800000u, .nan = 0x7fc00000u};
+
+float f32_from_f16(uint16_t bits)
+{
+    return float_of(wide_f16(bits));
+}
+
+uint16_t f16_from_f32(float v)
+{
+    return (uint16_t)f16(bits_of(v), &plain);
+}
+
+float f32_from_bf16(uint16_t bits)
+{
+    return float_of(wide_bf16(bits));
+}
+
+uint16_t bf16_from_f32(float v)
+{
+    return (uint16_t)bf16(bits_of(v), &plain);
+}
+
+uint16_t bf16_from_f64(double v)
+{
+    return (uint16_t)bf16(odd_f64(v), &plain);
+}
+
+uint16_t f16_from_f64(double v)
+{
+    return (uint16_t)f16(odd_f64(v), &plain);
+}

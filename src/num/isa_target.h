@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions between ISA_TARGET("avx2,...") and ISA_TARGET_END may use these instructions, whatever the compiler's flags.
+// Functions between ISA_TARGET("avx2,...") and ISA_TARGET_END may use these instructions, whatever the compiler's
+// flags.
 #ifndef NUM_ISA_TARGET_H
 #define NUM_ISA_TARGET_H
 

@@ -7,7 +7,7 @@
 //     code = clip(rint(x / scale) + zero, low, high)      one f32 division, ties to even, one f32 addition
 //     x'   = (float)(code - zero) * scale                 one f32 product
 // A scale must be finite and above 0. NaN gets the code `low`, an infinity that of its sign; callers that want
-// something else look for them first (absmax tells). Pointers need no alignment; outputs must not overlap inputs.
+// something else look for them first (absmax tells). Outputs must not overlap inputs.
 #ifndef NUM_QUANTIZE_KERNELS_H
 #define NUM_QUANTIZE_KERNELS_H
 

@@ -9,14 +9,14 @@
 #include "num/convert.h"
 #include "test.h"
 
-struct format {
+struct narrow {
     enum dtype type;
     int bits, exponent_bits, mantissa_bits, bias;
     bool has_infinity;
     unsigned max_code, nan_code;
 };
 
-static const struct format formats[] = {
+static const struct narrow formats[] = {
     {DT_F16, 16, 5, 10, 15, true, 0x7bff, 0x7e00},
     {DT_BF16, 16, 8, 7, 127, true, 0x7f7f, 0x7fc0},
     {DT_F8E4M3FN, 8, 4, 3, 7, false, 0x7e, 0x7f},
@@ -25,7 +25,7 @@ static const struct format formats[] = {
 #define FORMATS (sizeof formats / sizeof *formats)
 
 // The value of a finite code without sign, by the definition.
-static double value_of(const struct format *f, unsigned code)
+static double value_of(const struct narrow *f, unsigned code)
 {
     unsigned e = code >> f->mantissa_bits, m = code & ((1u << f->mantissa_bits) - 1);
     if (e == 0)
@@ -33,13 +33,13 @@ static double value_of(const struct format *f, unsigned code)
     return ldexp(m + (1u << f->mantissa_bits), (int)e - f->bias - f->mantissa_bits);
 }
 
-static unsigned exponents_overflow(const struct format *f)
+static unsigned exponents_overflow(const struct narrow *f)
 {
     return f->has_infinity ? f->max_code + 1 : f->nan_code;
 }
 
 // Nearest code, ties to even, by bisection over values.
-static unsigned reference_code(const struct format *f, const double *values, double v)
+static unsigned reference_code(const struct narrow *f, const double *values, double v)
 {
     unsigned sign = signbit(v) ? 1u << (f->bits - 1) : 0;
     if (isnan(v))
@@ -61,7 +61,7 @@ static unsigned reference_code(const struct format *f, const double *values, dou
 }
 
 // One more than max_code + 1: the value that would follow the largest.
-static double *value_table(const struct format *f)
+static double *value_table(const struct narrow *f)
 {
     double *t = malloc((f->max_code + 2) * sizeof *t);
     for (unsigned c = 0; t && c <= f->max_code + 1; c++)
@@ -69,7 +69,7 @@ static double *value_table(const struct format *f)
     return t;
 }
 
-static unsigned get_code(const struct format *f, const uint8_t *codes, size_t i)
+static unsigned get_code(const struct narrow *f, const uint8_t *codes, size_t i)
 {
     uint16_t v;
     if (f->bits == 8)
@@ -104,7 +104,7 @@ static float *dense_f32(size_t *n)
     return x;
 }
 
-static double *dense_f64(const struct format *f, size_t *n)
+static double *dense_f64(const struct narrow *f, size_t *n)
 {
     unsigned count = f->max_code + 1;
     *n = (size_t)count * 12;
@@ -138,7 +138,7 @@ TEST(num_convert_widens_every_code)
 {
     json_t *root = fixture_json("num/convert.json");
     for (size_t k = 0; k < FORMATS; k++) {
-        const struct format *f = &formats[k];
+        const struct narrow *f = &formats[k];
         struct error e = {0};
         unsigned count = 1u << f->bits, sign = count / 2;
         uint8_t *codes = malloc(count * 2);
@@ -178,7 +178,7 @@ TEST(num_convert_widens_every_code)
 }
 
 // Converts, compares each with the reference, and checks the hash.
-static void check_narrowing(const struct format *f, enum dtype from, const void *x, size_t n, const json_t *hashes,
+static void check_narrowing(const struct narrow *f, enum dtype from, const void *x, size_t n, const json_t *hashes,
                             const char *key)
 {
     struct error e = {0};
@@ -396,11 +396,11 @@ TEST(num_convert_says_what_is_not_possible)
 {
     struct error e = {0};
     uint8_t a[16] = {1, 2, 3}, b[16] = {0};
-    CHECK(!convert_possible(DT_S8, DT_F32));
+    CHECK(convert_possible(DT_S8, DT_F32));
     CHECK(!convert_possible(DT_F32, DT_C64));
     CHECK(!convert_possible(DT_INVALID, DT_INVALID));
-    CHECK_INT(convert_elements(DT_S8, b, DT_F32, a, 4, &e), ERR_INPUT);
-    CHECK_STR(e.message, "f32 cannot be converted to s8");
+    CHECK_INT(convert_elements(DT_C64, b, DT_F32, a, 2, &e), ERR_INPUT);
+    CHECK_STR(e.message, "f32 cannot be converted to c64");
     error_clear(&e);
     CHECK_INT(convert_elements(DT_F32, b, DT_S8, a, SIZE_MAX / 2, &e), ERR_INPUT);
     error_clear(&e);
