@@ -36,7 +36,7 @@ static int check_one(const struct module *m, const struct checkpoint *c, int i, 
         if (rc)
             return rc;
         // Integers are codes or indices: without knowing their scales they mean nothing.
-        if (!dtype_is_float(v->dtype) || !convert_possible(DT_F32, v->dtype))
+        if (!dtype_is_float(v->dtype) || dtype_bits(v->dtype) < 8)
             return error_set(err, ERR_INPUT, v->name, "is stored as %s; weights are read from floating-point numbers",
                              tensor_type_name(v));
         bool fits = v->rank == rank && (rank < 2 || columns < 0 || v->dims[1] == columns);

@@ -187,22 +187,7 @@ ISA_INLINE void wide_f8_block(const uint8_t *from, const uint32_t *table, vector
     *out = _mm256_i32gather_epi32((const int *)(const void *)table, c, 4);
 }
 
-#define BF16_BLOCK(from, out) bf16_block(from, &r, out)
-CONVERT_NARROW(bf16_f32, 2, 1, BF16_BLOCK)
-#define F16_BLOCK(from, out) f16_block(from, &r, out)
-CONVERT_NARROW(f16_f32, 2, 1, F16_BLOCK)
-#define F8_BLOCK(from, out) f8_block(from, &r, out)
-CONVERT_NARROW(f8_f32, 1, 1, F8_BLOCK)
-CONVERT_PLAIN(f32_bf16, 4, 2, 1, wide_bf16_block)
-CONVERT_PLAIN(f32_f16, 4, 2, 1, wide_f16_block)
-CONVERT_PLAIN(f32_f64, 4, 8, 1, f32_f64_block)
-CONVERT_PLAIN(f64_f32, 8, 4, 1, f64_f32_block)
-
-static void f32_f64_odd(void *dst, const void *src, size_t n)
-{
-    bool stream = false;
-    CONVERT_LOOP(4, 8, 1, odd_block)
-}
+CONVERT_FUNCTIONS
 
 static void f32_f8(void *dst, const void *src, size_t n, const uint32_t table[256], bool stream){
 #define WIDE_F8_BLOCK(from, out) wide_f8_block(from, table, out)

@@ -196,22 +196,7 @@ ISA_INLINE void wide_f8_block(const uint8_t *from, const __m512i *words, vector 
     out[1] = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(v, 1)), 16);
 }
 
-#define BF16_BLOCK(from, out) bf16_block(from, &r, out)
-CONVERT_NARROW(bf16_f32, 2, 1, BF16_BLOCK)
-#define F16_BLOCK(from, out) f16_block(from, &r, out)
-CONVERT_NARROW(f16_f32, 2, 1, F16_BLOCK)
-#define F8_BLOCK(from, out) f8_block(from, &r, out)
-CONVERT_NARROW(f8_f32, 1, 1, F8_BLOCK)
-CONVERT_PLAIN(f32_bf16, 4, 2, 1, wide_bf16_block)
-CONVERT_PLAIN(f32_f16, 4, 2, 1, wide_f16_block)
-CONVERT_PLAIN(f32_f64, 4, 8, 1, f32_f64_block)
-CONVERT_PLAIN(f64_f32, 8, 4, 1, f64_f32_block)
-
-static void f32_f64_odd(void *dst, const void *src, size_t n)
-{
-    bool stream = false;
-    CONVERT_LOOP(4, 8, 1, odd_block)
-}
+CONVERT_FUNCTIONS
 
 static void f32_f8(void *dst, const void *src, size_t n, const uint32_t table[256], bool stream)
 {
@@ -239,34 +224,12 @@ ISA_INLINE void bf16_instruction_block(const uint8_t *from, const struct convert
 }
 
 #define BF16_INSTRUCTION_BLOCK(from, out) bf16_instruction_block(from, &r, out)
-CONVERT_NARROW(bf16_f32_instruction, 2, 1, BF16_INSTRUCTION_BLOCK)
+CONVERT_NARROW(bf16_f32_instruction, 2, BF16_INSTRUCTION_BLOCK)
 
 ISA_TARGET_END
 
-const struct convert_kernels convert_kernels_avx512 = {
-    .isa = "avx512",
-    .bf16_f32 = bf16_f32,
-    .f16_f32 = f16_f32,
-    .f8_f32 = f8_f32,
-    .f32_bf16 = f32_bf16,
-    .f32_f16 = f32_f16,
-    .f32_f8 = f32_f8,
-    .f32_f64 = f32_f64,
-    .f64_f32 = f64_f32,
-    .f32_f64_odd = f32_f64_odd,
-};
+const struct convert_kernels convert_kernels_avx512 = CONVERT_KERNELS("avx512", bf16_f32);
 
-const struct convert_kernels convert_kernels_avx512_bf16 = {
-    .isa = "avx512_bf16",
-    .bf16_f32 = bf16_f32_instruction,
-    .f16_f32 = f16_f32,
-    .f8_f32 = f8_f32,
-    .f32_bf16 = f32_bf16,
-    .f32_f16 = f32_f16,
-    .f32_f8 = f32_f8,
-    .f32_f64 = f32_f64,
-    .f64_f32 = f64_f32,
-    .f32_f64_odd = f32_f64_odd,
-};
+const struct convert_kernels convert_kernels_avx512_bf16 = CONVERT_KERNELS("avx512_bf16", bf16_f32_instruction);
 
 #endif

@@ -39,6 +39,13 @@ struct convert_kernels {
     void (*f32_f64_odd)(void *dst, const void *src, size_t n);
 };
 
+// A set made of functions with the names of the members, but for the first.
+#define CONVERT_KERNELS(name, bf16_f32_function)                                                                       \
+    {                                                                                                                  \
+        .isa = (name), .bf16_f32 = (bf16_f32_function), .f16_f32 = f16_f32, .f8_f32 = f8_f32, .f32_bf16 = f32_bf16,    \
+        .f32_f16 = f32_f16, .f32_f8 = f32_f8, .f32_f64 = f32_f64, .f64_f32 = f64_f32, .f32_f64_odd = f32_f64_odd       \
+    }
+
 const struct convert_kernels *convert_kernels(void); // of isa_in_force()
 extern const struct convert_kernels convert_kernels_portable;
 #if defined(__x86_64__)

@@ -52,14 +52,31 @@
         }                                                                                                              \
     }
 
-#define CONVERT_NARROW(function, to_bytes, vectors, block)                                                             \
+#define CONVERT_NARROW(function, to_bytes, block)                                                                      \
     static void function(void *dst, const void *src, size_t n, const struct convert_narrow *rule, bool stream)         \
     {                                                                                                                  \
         const struct convert_narrow r = *rule;                                                                         \
-        CONVERT_LOOP(to_bytes, 4, vectors, block)                                                                      \
+        CONVERT_LOOP(to_bytes, 4, 1, block)                                                                            \
     }
-#define CONVERT_PLAIN(function, to_bytes, from_bytes, vectors, block)                                                  \
-    static void function(void *dst, const void *src, size_t n, bool stream)                                            \
-        CONVERT_LOOP(to_bytes, from_bytes, vectors, block)
+#define CONVERT_PLAIN(function, to_bytes, from_bytes, block)                                                           \
+    static void function(void *dst, const void *src, size_t n, bool stream) CONVERT_LOOP(to_bytes, from_bytes, 1, block)
+
+// The kernels of an instruction set from its blocks, which have the names of the second column (but for f32_f8).
+#define BF16_BLOCK(from, out) bf16_block(from, &r, out)
+#define F16_BLOCK(from, out)  f16_block(from, &r, out)
+#define F8_BLOCK(from, out)   f8_block(from, &r, out)
+#define CONVERT_FUNCTIONS                                                                                              \
+    CONVERT_NARROW(bf16_f32, 2, BF16_BLOCK)                                                                            \
+    CONVERT_NARROW(f16_f32, 2, F16_BLOCK)                                                                              \
+    CONVERT_NARROW(f8_f32, 1, F8_BLOCK)                                                                                \
+    CONVERT_PLAIN(f32_bf16, 4, 2, wide_bf16_block)                                                                     \
+    CONVERT_PLAIN(f32_f16, 4, 2, wide_f16_block)                                                                       \
+    CONVERT_PLAIN(f32_f64, 4, 8, f32_f64_block)                                                                        \
+    CONVERT_PLAIN(f64_f32, 8, 4, f64_f32_block)                                                                        \
+    static void f32_f64_odd(void *dst, const void *src, size_t n)                                                      \
+    {                                                                                                                  \
+        bool stream = false;                                                                                           \
+        CONVERT_LOOP(4, 8, 1, odd_block)                                                                               \
+    }
 
 #endif

@@ -154,22 +154,7 @@ ISA_INLINE void wide_f8_block(const uint8_t *from, const uint32_t *table, vector
     *out = vreinterpretq_u8_u32(vld1q_u32(v));
 }
 
-#define BF16_BLOCK(from, out) bf16_block(from, &r, out)
-CONVERT_NARROW(bf16_f32, 2, 1, BF16_BLOCK)
-#define F16_BLOCK(from, out) f16_block(from, &r, out)
-CONVERT_NARROW(f16_f32, 2, 1, F16_BLOCK)
-#define F8_BLOCK(from, out) f8_block(from, &r, out)
-CONVERT_NARROW(f8_f32, 1, 1, F8_BLOCK)
-CONVERT_PLAIN(f32_bf16, 4, 2, 1, wide_bf16_block)
-CONVERT_PLAIN(f32_f16, 4, 2, 1, wide_f16_block)
-CONVERT_PLAIN(f32_f64, 4, 8, 1, f32_f64_block)
-CONVERT_PLAIN(f64_f32, 8, 4, 1, f64_f32_block)
-
-static void f32_f64_odd(void *dst, const void *src, size_t n)
-{
-    bool stream = false;
-    CONVERT_LOOP(4, 8, 1, odd_block)
-}
+CONVERT_FUNCTIONS
 
 static void f32_f8(void *dst, const void *src, size_t n, const uint32_t table[256], bool stream)
 {
@@ -177,17 +162,6 @@ static void f32_f8(void *dst, const void *src, size_t n, const uint32_t table[25
     CONVERT_LOOP(4, 1, 1, WIDE_F8_BLOCK)
 }
 
-const struct convert_kernels convert_kernels_neon = {
-    .isa = "neon",
-    .bf16_f32 = bf16_f32,
-    .f16_f32 = f16_f32,
-    .f8_f32 = f8_f32,
-    .f32_bf16 = f32_bf16,
-    .f32_f16 = f32_f16,
-    .f32_f8 = f32_f8,
-    .f32_f64 = f32_f64,
-    .f64_f32 = f64_f32,
-    .f32_f64_odd = f32_f64_odd,
-};
+const struct convert_kernels convert_kernels_neon = CONVERT_KERNELS("neon", bf16_f32);
 
 #endif

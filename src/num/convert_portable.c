@@ -119,18 +119,7 @@ static void f32_f64_odd(void *dst, const void *src, size_t n)
     CONVERT_EACH(uint32_t, double, odd_f64(v))
 }
 
-const struct convert_kernels convert_kernels_portable = {
-    .isa = "portable",
-    .bf16_f32 = bf16_f32,
-    .f16_f32 = f16_f32,
-    .f8_f32 = f8_f32,
-    .f32_bf16 = f32_bf16,
-    .f32_f16 = f32_f16,
-    .f32_f8 = f32_f8,
-    .f32_f64 = f32_f64,
-    .f64_f32 = f64_f32,
-    .f32_f64_odd = f32_f64_odd,
-};
+const struct convert_kernels convert_kernels_portable = CONVERT_KERNELS("portable", bf16_f32);
 
 static const struct convert_narrow plain = {
     .special_from = 0x7f800001u, .over = 0x7f800000u, .inf = 0x7f800000u, .nan = 0x7fc00000u};

@@ -69,7 +69,7 @@ static void add_row(struct measures *m, const struct row_sums *row)
 int measures_add(struct measures *m, const double *reference, enum dtype type, const void *result, size_t rows,
                  struct error *err)
 {
-    if (!convert_possible(DT_F64, type))
+    if (!convert_possible(DT_F64, type) || dtype_bits(type) < 8)
         return error_set(err, ERR_USAGE, NULL, "%s values cannot be compared with f64", dtype_name(type));
     size_t size = (size_t)dtype_bits(type) / 8;
     const uint8_t *from = result;

@@ -605,7 +605,7 @@ int quantize_float(enum dtype type, const int64_t *dims, int rank, int channel_a
     int rc = check_shape(dims, rank, name, &elements, err);
     if (rc)
         return rc;
-    if (!dtype_is_float(type) || !convert_possible(type, DT_F32))
+    if (!dtype_is_float(type) || dtype_bits(type) < 8)
         return error_set(err, ERR_USAGE, name, "%s is not a float type that values can be narrowed to",
                          dtype_name(type));
     if (channel_axis < -1 || channel_axis >= rank)
