@@ -9,14 +9,17 @@
 #include <math.h>
 #include <string.h>
 
+#include "num/isa.h"
+#include "num/isa_target.h"
+
 #define LANES 64
 
-static inline __attribute__((always_inline)) uint32_t rotl(uint32_t v, int n)
+ISA_INLINE uint32_t rotl(uint32_t v, int n)
 {
     return v << n | v >> (32 - n);
 }
 
-static inline __attribute__((always_inline)) void four_rounds(uint32_t *x0, uint32_t *x1, int a, int b, int c, int d)
+ISA_INLINE void four_rounds(uint32_t *x0, uint32_t *x1, int a, int b, int c, int d)
 {
     *x0 += *x1, *x1 = rotl(*x1, a) ^ *x0;
     *x0 += *x1, *x1 = rotl(*x1, b) ^ *x0;
@@ -24,7 +27,7 @@ static inline __attribute__((always_inline)) void four_rounds(uint32_t *x0, uint
     *x0 += *x1, *x1 = rotl(*x1, d) ^ *x0;
 }
 
-static inline __attribute__((always_inline)) void threefry(struct random_jax_key key, uint32_t *a, uint32_t *b)
+ISA_INLINE void threefry(struct random_jax_key key, uint32_t *a, uint32_t *b)
 {
     const uint32_t k0 = key.word[0], k1 = key.word[1], k2 = k0 ^ k1 ^ 0x1bd11bdau;
     uint32_t x0 = *a + k0, x1 = *b + k1;
@@ -61,8 +64,7 @@ struct random_jax_key random_jax_fold_in(struct random_jax_key key, uint32_t dat
 // ---- words. A pair of words per counter; what becomes of it is the style's.
 
 // The two words of the counters first .. first+LANES.
-static inline __attribute__((always_inline)) void pairs(struct random_jax_key key, uint64_t first,
-                                                        uint32_t *restrict x0, uint32_t *restrict x1)
+ISA_INLINE void pairs(struct random_jax_key key, uint64_t first, uint32_t *restrict x0, uint32_t *restrict x1)
 {
     for (int i = 0; i < LANES; i++) {
         uint64_t c = first + (uint64_t)i;
@@ -74,8 +76,7 @@ static inline __attribute__((always_inline)) void pairs(struct random_jax_key ke
 
 // ORIGINAL: word i of `count`. The counters 0..count (and a 0 when that is odd) are cut in two halves, which are the
 // two words of the blocks; so are the results.
-static inline __attribute__((always_inline)) void original_words(struct random_jax_key key, uint32_t count,
-                                                                 uint64_t first, uint32_t *restrict out)
+ISA_INLINE void original_words(struct random_jax_key key, uint32_t count, uint64_t first, uint32_t *restrict out)
 {
     uint32_t half = count / 2 + count % 2, x0[LANES], x1[LANES];
     for (int i = 0; i < LANES; i++) {
@@ -91,7 +92,7 @@ static inline __attribute__((always_inline)) void original_words(struct random_j
 
 // ---- numbers
 
-static inline __attribute__((always_inline)) float float_of(uint32_t b)
+ISA_INLINE float float_of(uint32_t b)
 {
     float v;
     memcpy(&v, &b, sizeof v);
@@ -99,8 +100,7 @@ static inline __attribute__((always_inline)) float float_of(uint32_t b)
 }
 
 // 23 bits under the exponent of 1, less 1: [0, 1). Then to [low, high), as XLA computes it: fused, and not below `low`.
-static inline __attribute__((always_inline)) void uniforms(const uint32_t *restrict bits, float low, float high,
-                                                           float *restrict out)
+ISA_INLINE void uniforms(const uint32_t *restrict bits, float low, float high, float *restrict out)
 {
     const float width = high - low;
     for (int i = 0; i < LANES; i++) {
@@ -111,7 +111,7 @@ static inline __attribute__((always_inline)) void uniforms(const uint32_t *restr
 
 // log(1 + y) for y in (-1, 0], rounded once: in double to within 2 units of its last place. 1 + y = m / 2^k with m in
 // [sqrt(1/2), sqrt(2)); log m = 2 atanh(s), s = (m - 1) / (m + 1), |s| < 0.1716, so that the series to s^21 is enough.
-static inline __attribute__((always_inline)) void log1ps(const float *restrict y, float *restrict out)
+ISA_INLINE void log1ps(const float *restrict y, float *restrict out)
 {
     const uint64_t sqrt_half = 0x3fe6a09e667f3bcd, one_less = 0xfffffffffffff; // bits; a unit of the exponent, less 1
     for (int i = 0; i < LANES; i++) {
@@ -144,7 +144,7 @@ static inline __attribute__((always_inline)) void log1ps(const float *restrict y
 
 // sqrt(2) erf_inv(x), x uniform in (-1, 1): Giles, "Approximating the erfinv function", 2010, in single precision. With
 // w = -log(1 - x^2), a polynomial in w - 2.5; for w >= 5 (a draw in 300) another in sqrt(w) - 3.
-static inline __attribute__((always_inline)) void normals(const uint32_t *restrict bits, float *restrict out)
+ISA_INLINE void normals(const uint32_t *restrict bits, float *restrict out)
 {
     static const float near[8] = {3.43273939e-07f, -3.5233877e-06f, -4.39150654e-06f, 0.00021858087f,
                                   -0.00125372503f, -0.00417768164f, 0.246640727f,     1.50140941f};
@@ -189,43 +189,46 @@ struct kernels {
     void (*normals)(const uint32_t *bits, float *out);
 };
 
-#define KERNELS(name, how)                                                                                             \
-    how static void pairs_##name(struct random_jax_key key, uint64_t first, uint32_t *x0, uint32_t *x1)                \
+#define KERNELS(name)                                                                                                  \
+    static void pairs_##name(struct random_jax_key key, uint64_t first, uint32_t *x0, uint32_t *x1)                    \
     {                                                                                                                  \
         pairs(key, first, x0, x1);                                                                                     \
     }                                                                                                                  \
-    how static void original_##name(struct random_jax_key key, uint32_t count, uint64_t first, uint32_t *out)          \
+    static void original_##name(struct random_jax_key key, uint32_t count, uint64_t first, uint32_t *out)              \
     {                                                                                                                  \
         original_words(key, count, first, out);                                                                        \
     }                                                                                                                  \
-    how static void uniforms_##name(const uint32_t *bits, float low, float high, float *out)                           \
+    static void uniforms_##name(const uint32_t *bits, float low, float high, float *out)                               \
     {                                                                                                                  \
         uniforms(bits, low, high, out);                                                                                \
     }                                                                                                                  \
-    how static void normals_##name(const uint32_t *bits, float *out)                                                   \
+    static void normals_##name(const uint32_t *bits, float *out)                                                       \
     {                                                                                                                  \
         normals(bits, out);                                                                                            \
     }                                                                                                                  \
     static const struct kernels name = {pairs_##name, original_##name, uniforms_##name, normals_##name};
 
-KERNELS(portable, )
+KERNELS(portable)
 #ifdef __x86_64__
+ISA_TARGET("avx2,fma")
+KERNELS(avx2)
+ISA_TARGET_END
 #ifdef __clang__
-#define AVX512 "avx512f,avx512vl,avx512dq,avx512bw,fma"
+ISA_TARGET("avx512f,avx512vl,avx512dq,avx512bw,fma")
 #else
-#define AVX512 "avx512f,avx512vl,avx512dq,avx512bw,fma,prefer-vector-width=512"
+ISA_TARGET("avx512f,avx512vl,avx512dq,avx512bw,fma,prefer-vector-width=512")
 #endif
-KERNELS(avx2, __attribute__((target("avx2,fma"))))
-KERNELS(avx512, __attribute__((target(AVX512))))
+KERNELS(avx512)
+ISA_TARGET_END
 #endif
 
 static const struct kernels *kernels(void)
 {
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw"))
+    enum isa isa = isa_in_force();
+    if (isa == ISA_AVX512 || isa == ISA_AVX512_BF16)
         return &avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (isa == ISA_AVX2)
         return &avx2;
 #endif
     return &portable;
@@ -337,33 +340,34 @@ int random_jax_bits(const struct random_jax *a, int width, uint64_t first, void 
     return 0;
 }
 
-int random_jax_uniform_f32(const struct random_jax *a, float low, float high, uint64_t first, float *out, size_t n,
-                           struct error *err)
+// Numbers made of the words: uniforms in `bounds`, normals when that is NULL.
+static int numbers(const struct random_jax *a, const float *bounds, uint64_t first, float *out, size_t n,
+                   struct error *err)
 {
-    int rc = check(a, 32, first, n, err);
     const struct kernels *k = kernels();
+    int rc = check(a, 32, first, n, err);
     for (size_t done = 0; rc == 0 && done < n; done += LANES) {
         uint32_t w[LANES];
         float v[LANES];
         words(k, a, first + done, w);
-        k->uniforms(w, low, high, v);
+        if (bounds)
+            k->uniforms(w, bounds[0], bounds[1], v);
+        else
+            k->normals(w, v);
         memcpy(out + done, v, take(n, done) * sizeof *v);
     }
     return rc;
 }
 
+int random_jax_uniform_f32(const struct random_jax *a, float low, float high, uint64_t first, float *out, size_t n,
+                           struct error *err)
+{
+    return numbers(a, (float[2]){low, high}, first, out, n, err);
+}
+
 int random_jax_normal_f32(const struct random_jax *a, uint64_t first, float *out, size_t n, struct error *err)
 {
-    int rc = check(a, 32, first, n, err);
-    const struct kernels *k = kernels();
-    for (size_t done = 0; rc == 0 && done < n; done += LANES) {
-        uint32_t w[LANES];
-        float v[LANES];
-        words(k, a, first + done, w);
-        k->normals(w, v);
-        memcpy(out + done, v, take(n, done) * sizeof *v);
-    }
-    return rc;
+    return numbers(a, NULL, first, out, n, err);
 }
 
 void random_jax_split(struct random_jax_key key, enum random_jax_style style, struct random_jax_key *out, size_t n)

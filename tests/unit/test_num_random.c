@@ -4,6 +4,7 @@
 
 #include "base/sha256.h"
 #include "fixture.h"
+#include "num/isa.h"
 #include "num/random.h"
 #include "num/random_ziggurat.h"
 #include "random_draws.h"
@@ -71,7 +72,7 @@ static void check_streams(const char *library)
         if (json_object_get(row, "differences"))
             put_differences(row, (uint32_t *)(void *)out.text, count);
         if (!check_hash(out.text, out.length, json_string_value(json_object_get(row, "sha256"))))
-            printf("  the draws are %s %s\n", library, kind);
+            printf("  the draws are %s %s, made with %s\n", library, kind, isa_name(isa_in_force()));
         str_release(&out);
         checked++;
     }
@@ -86,7 +87,10 @@ TEST(num_random_numpy_streams)
 
 TEST(num_random_jax_streams)
 {
-    check_streams("jax");
+    for (int i = 0; i < ISA_COUNT; i++) {
+        if (isa_force((enum isa)i))
+            check_streams("jax");
+    }
 }
 
 // The recursion over layers of equal area, and the hashes of the tables.
