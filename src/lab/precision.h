@@ -214,6 +214,10 @@ struct precision_program {
     size_t n_samples;
     struct measure_warmup warmup;
     const char *trace; // file in the record; NULL
+    // Its first traced run: from the call to the return here, and all that the worker did in its traced runs.
+    uint64_t traced_start_ns, traced_end_ns;
+    const struct worker_span *spans; // NULL: not traced
+    size_t n_spans;
 };
 
 struct precision_document {
@@ -373,6 +377,9 @@ struct precision_execution {
 // Starts the worker if none runs. Compiles, uploads, executes, downloads, unloads; adds the program to the document and
 // its texts to the record. ERR_DEVICE: refused (the worker lives on: precision_lost says whether it does) or died.
 int precision_execute(struct precision *p, struct precision_execution *e, struct error *err);
+// Writes the document's traced runs as one profile, trace/plugins/profile/TIME/HOST.xplane.pb in the record: each
+// program is a step called `step`, with its name inside. Does nothing without a record or without traced programs.
+int precision_write_profile(struct precision *p, const char *step, struct error *err);
 // The worker is gone: nothing more can run.
 bool precision_lost(const struct precision *p);
 // "cpu" or the device's kind; starts the worker if none runs. NULL with err set.

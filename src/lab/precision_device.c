@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/sha256.h"
 #include "ir/builder.h"
@@ -279,23 +280,47 @@ static int write_spans(struct session *s, const struct worker_span *spans, size_
     return rc ? rc : s->program->trace ? 0 : ERR_MEMORY;
 }
 
-// A span of warmed runs of its own, so that no sample is taken while one is kept.
+// One run whose outputs are thrown away.
+static int run_once(struct session *s, struct error *err)
+{
+    int outputs[PRECISION_OUTPUTS];
+    size_t n = s->executable.n_outputs;
+    int rc = worker_execute(s->p->worker, s->executable.id, s->args, s->e->n_args, outputs, n, NULL, err);
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = worker_free(s->p->worker, outputs[i], err);
+    return rc;
+}
+
+// A few warmed runs of their own, so that no sample is taken while spans are kept.
 static int trace(struct session *s, struct error *err)
 {
-    struct worker_span *spans;
+    enum { RUNS = 5 };
+    struct precision_program *program = s->program;
+    struct worker_span *spans = NULL;
     uint64_t dropped;
     size_t n;
     int rc = worker_spans(s->p->worker, &spans, &n, &dropped, err); // what came before
     free(spans);
-    for (size_t i = 0; i < s->e->samples && !rc; i++) {
-        double ns;
-        rc = time_runs(s, 1, &ns, err);
+    for (int i = 0; i < RUNS && !rc; i++) {
+        uint64_t start = clock_ns();
+        rc = run_once(s, err);
+        if (i == 0) {
+            program->traced_start_ns = start;
+            program->traced_end_ns = clock_ns();
+        }
     }
     if (rc)
         return rc;
     rc = worker_spans(s->p->worker, &spans, &n, &dropped, err);
-    if (!rc && n)
+    struct worker_span *kept = rc || !n ? NULL : precision_alloc(s->p, n, sizeof *kept, err);
+    if (kept) {
+        memcpy(kept, spans, n * sizeof *kept);
+        program->spans = kept;
+        program->n_spans = n;
         rc = write_spans(s, spans, n, err);
+    } else if (!rc && n) {
+        rc = ERR_MEMORY;
+    }
     free(spans);
     return rc;
 }

@@ -126,9 +126,11 @@ int server_execute(struct server *s, struct server_request *r, struct error *err
     rc = outputs && out.outputs ? 0 : err->code;
     bool ran = false;
     if (!rc) {
+        struct span_open span = span_begin(span_register("run the program"));
         uint64_t start = clock_ns();
         rc = launch_run(launch, outputs, err);
         out.ns = clock_ns() - start;
+        span_end(span);
         ran = !rc;
     }
     while (!rc && kept < n) {
