@@ -274,6 +274,12 @@ void str_add_markdown(struct str *s, const char *bytes, size_t n)
     }
 }
 
+bool str_ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), k = strlen(end);
+    return n >= k && strcmp(s + n - k, end) == 0;
+}
+
 bool parse_u64(const char *s, uint64_t *out)
 {
     if (!s || *s < '0' || *s > '9')

@@ -48,6 +48,8 @@ size_t utf8_encode(uint32_t code_point, char out[4]);
 // True when all n bytes are valid UTF-8; else *bad_at is the offset of the first bad byte.
 bool utf8_valid(const char *s, size_t n, size_t *bad_at);
 
+bool str_ends_with(const char *s, const char *end);
+
 // Whole-string parsers: false unless all of s is one number in range. No leading space, no sign for u64.
 bool parse_u64(const char *s, uint64_t *out);
 bool parse_i64(const char *s, int64_t *out);
