@@ -42,7 +42,7 @@ double quant_lanes_sum(const double lanes[QUANT_LANES]);
 
 // Smallest and largest of a run. NaN is skipped (absmax finds it).
 struct quant_extent {
-    float min, max; // +inf and -inf for a run without numbers
+    float min, max; // +inf and -inf for a run without numbers; a zero may have either sign
 };
 
 struct quant_kernels {
@@ -76,8 +76,29 @@ struct quant_kernels {
     void (*unpack4)(const uint8_t *packed, size_t n, int is_signed, void *codes);
 };
 
-// The set for the instruction set in force, and the plain C one.
-const struct quant_kernels *quant_kernels(void);
+// The last of the decoders, from the first.
+#define QUANT_DECODE_GROUPS                                                                                            \
+    static void decode_groups(const struct quant_rule *rule, const void *codes, size_t groups, size_t group,           \
+                              const float *scales, float *x)                                                           \
+    {                                                                                                                  \
+        for (size_t g = 0; g < groups; g++)                                                                            \
+            decode(rule, (const uint8_t *)codes + g * group, group, scales[g], x + g * group);                         \
+    }
+// A set made of functions with the names of the members.
+#define QUANT_KERNELS(name)                                                                                            \
+    {                                                                                                                  \
+        .isa = (name), .absmax = absmax, .extent = extent, .absmax_groups = absmax_groups,                             \
+        .absmax_columns = absmax_columns, .encode = encode, .encode_columns = encode_columns,                          \
+        .encode_groups = encode_groups, .decode = decode, .decode_columns = decode_columns,                            \
+        .decode_groups = decode_groups, .pack4 = pack4, .unpack4 = unpack4                                             \
+    }
+
+const struct quant_kernels *quant_kernels(void); // of isa_in_force()
 extern const struct quant_kernels quant_kernels_portable;
+#if defined(__x86_64__)
+extern const struct quant_kernels quant_kernels_avx2, quant_kernels_avx512;
+#elif defined(__aarch64__)
+extern const struct quant_kernels quant_kernels_neon;
+#endif
 
 #endif

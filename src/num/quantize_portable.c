@@ -151,12 +151,7 @@ static void decode_columns(const struct quant_rule *rule, const void *codes, siz
         x[i] = value_of(rule, from[i], scales[i]);
 }
 
-static void decode_groups(const struct quant_rule *rule, const void *codes, size_t groups, size_t group,
-                          const float *scales, float *x)
-{
-    for (size_t g = 0; g < groups; g++)
-        decode(rule, (const uint8_t *)codes + g * group, group, scales[g], x + g * group);
-}
+QUANT_DECODE_GROUPS
 
 static void pack4(const void *codes, size_t n, uint8_t *packed)
 {
@@ -176,18 +171,4 @@ static void unpack4(const uint8_t *packed, size_t n, int is_signed, void *codes)
     }
 }
 
-const struct quant_kernels quant_kernels_portable = {
-    .isa = "portable",
-    .absmax = absmax,
-    .extent = extent,
-    .absmax_groups = absmax_groups,
-    .absmax_columns = absmax_columns,
-    .encode = encode,
-    .encode_columns = encode_columns,
-    .encode_groups = encode_groups,
-    .decode = decode,
-    .decode_columns = decode_columns,
-    .decode_groups = decode_groups,
-    .pack4 = pack4,
-    .unpack4 = unpack4,
-};
+const struct quant_kernels quant_kernels_portable = QUANT_KERNELS("portable");
