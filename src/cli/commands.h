@@ -13,6 +13,7 @@
     X(devices)                                                                                                         \
     X(embed)                                                                                                           \
     X(help)                                                                                                            \
+    X(precision)                                                                                                       \
     X(price)                                                                                                           \
     X(qualify)                                                                                                         \
     X(report)

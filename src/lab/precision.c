@@ -91,7 +91,12 @@ static int check(const struct precision_options *o, struct error *err)
         str_release(&known);
         return ERR_USAGE;
     }
-    return check_uses(o, uses, err);
+    int rc = check_uses(o, uses, err);
+    for (size_t i = 0; i < o->n_suites && !rc; i++) {
+        const struct precision_suite *suite = precision_find_suite(o->suites[i]);
+        rc = suite->check ? suite->check(o, err) : 0;
+    }
+    return rc;
 }
 
 int precision_open(struct precision *p, const struct precision_options *o, const struct progress *progress,
@@ -127,7 +132,7 @@ bool precision_failed(const struct precision *p)
     return false;
 }
 
-static int add_document(struct precision *p, const char *name, const char *help, struct error *err)
+int precision_begin(struct precision *p, const char *name, const char *help, struct error *err)
 {
     struct precision_document **grown = arena_grow(&p->arena, p->documents, &p->cap_documents, p->n_documents + 1,
                                                    sizeof(struct precision_document *), err);
@@ -144,7 +149,7 @@ static int add_document(struct precision *p, const char *name, const char *help,
 static int run_suite(struct precision *p, const struct precision_suite *suite, struct error *err)
 {
     uint64_t start = clock_ns();
-    int rc = add_document(p, suite->name, suite->help, err);
+    int rc = precision_begin(p, suite->name, suite->help, err);
     if (!rc)
         rc = suite->run(p, err);
     if (!rc && p->error.code)

@@ -41,7 +41,7 @@
 #include "worker/worker.h"
 
 // The list of suites, in the order in which they are shown and run.
-#define PRECISION_SUITES(X)
+#define PRECISION_SUITES(X) X(accumulate)
 
 enum {
     PRECISION_MEASURES = 4,  // references that one case is compared with
@@ -79,6 +79,8 @@ struct precision_suite {
     const char *name;
     const char *help; // one line, lower case, no full stop
     unsigned uses;    // enum precision_uses
+    // Refuses what cannot be done (ERR_USAGE naming the option) before there is a record; NULL: anything can.
+    int (*check)(const struct precision_options *o, struct error *err);
     // Fills p's document. A device that fails ends the run; what one case cannot do is the case's `failure`.
     int (*run)(struct precision *p, struct error *err);
 };
@@ -274,6 +276,9 @@ void precision_config(const struct precision *p, struct jw *w);
 // Runs every suite that was asked for. Programs, samples and spans go into the record when it is given. ERR_DEVICE when
 // the device fails.
 int precision_run(struct precision *p, struct record *record, struct error *err);
+// Begins the document of one more suite, which is filled next; precision_run does it for those of the table. The texts
+// are borrowed.
+int precision_begin(struct precision *p, const char *name, const char *help, struct error *err);
 // A check of some suite failed.
 bool precision_failed(const struct precision *p);
 // The `result` object of assay.precision/1.

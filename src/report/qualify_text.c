@@ -4,46 +4,9 @@
 #include <string.h>
 
 #include "report/format.h"
+#include "report/page.h"
 #include "report/qualify.h"
 #include "report/qualify_tables.h"
-#include "report/width.h"
-
-struct page {
-    struct str *out;
-    size_t width;
-    bool color;
-};
-
-#define BOLD "\x1b[1m"
-#define DIM  "\x1b[2m"
-#define GOOD "\x1b[32m"
-#define BAD  "\x1b[31m"
-#define WARN "\x1b[33m"
-
-// A paragraph of raw text: escaped, wrapped, following lines indented by two more. `lead` (our own words) stands
-// before it.
-static void paragraph(const struct page *p, const char *code, const char *lead, const char *text)
-{
-    struct str s;
-    str_init(&s);
-    str_add(&s, lead);
-    str_add_terminal(&s, text, strlen(text));
-    const char *at = str_text(&s);
-    size_t left = strlen(at), indent = 0, next;
-    while (left) {
-        size_t n = text_line(at, left, p->width ? p->width - indent : left, &next);
-        for (size_t i = 0; i < indent && n; i++)
-            str_add_char(p->out, ' ');
-        str_add(p->out, p->color && code ? code : "");
-        str_add_n(p->out, at, n);
-        str_add(p->out, p->color && code ? "\x1b[0m\n" : "\n");
-        at += next;
-        left -= next;
-        indent = p->width == 0 || p->width > 20 ? strspn(lead, " ") + 2 : 0;
-    }
-    p->out->failed |= s.failed;
-    str_release(&s);
-}
 
 static int table(const struct page *p, void (*fill)(struct table *, const json_t *), const json_t *o,
                  enum table_format format, struct error *err)
@@ -110,11 +73,11 @@ static void decision(const struct page *p, const json_t *result)
     qualify_headline(&s, result);
     bool chosen = doc_text(result, "decision.chosen", NULL) != NULL;
     bool asked = doc_text(result, "decision.require", NULL) != NULL;
-    paragraph(p, !asked ? BOLD : chosen ? BOLD GOOD : BOLD BAD, "", str_text(&s));
+    page_paragraph(p, !asked ? PAGE_BOLD : chosen ? PAGE_BOLD PAGE_GOOD : PAGE_BOLD PAGE_BAD, "", str_text(&s));
     if (asked)
-        paragraph(p, NULL, "  required: ", doc_text(result, "decision.require", ""));
+        page_paragraph(p, NULL, "  required: ", doc_text(result, "decision.require", ""));
     if (*doc_text(result, "decision.reason", ""))
-        paragraph(p, NULL, "  ", doc_text(result, "decision.reason", ""));
+        page_paragraph(p, NULL, "  ", doc_text(result, "decision.reason", ""));
     for (size_t i = 0; i < qualify_policies(result); i++) {
         const json_t *policy = qualify_policy(result, i);
         if (!doc_count(policy, "unmet"))
@@ -122,10 +85,10 @@ static void decision(const struct page *p, const json_t *result)
         str_clear(&s);
         str_addf(&s, "%s: ", qualify_policy_name(policy));
         unmet_text(&s, policy);
-        paragraph(p, DIM, "  not met by ", str_text(&s));
+        page_paragraph(p, PAGE_DIM, "  not met by ", str_text(&s));
     }
     for (size_t i = 0; i < doc_count(result, "decision.advice"); i++)
-        paragraph(p, NULL, "  try: ", doc_item_text(result, "decision.advice", i));
+        page_paragraph(p, NULL, "  try: ", doc_item_text(result, "decision.advice", i));
     str_release(&s);
 }
 
@@ -138,22 +101,22 @@ int report_qualify_text(struct str *out, const json_t *doc, size_t width, bool c
     struct str s;
     str_init(&s);
     workload_line(&s, result);
-    paragraph(&p, BOLD, "", str_text(&s));
+    page_paragraph(&p, PAGE_BOLD, "", str_text(&s));
     str_clear(&s);
     device_line(&s, result);
-    paragraph(&p, NULL, "", str_text(&s));
+    page_paragraph(&p, NULL, "", str_text(&s));
     for (size_t i = 0; i < doc_count(result, "host.warnings"); i++)
-        paragraph(&p, WARN, "warning: ", doc_item_text(result, "host.warnings", i));
+        page_paragraph(&p, PAGE_WARN, "warning: ", doc_item_text(result, "host.warnings", i));
     str_add_char(out, '\n');
     int rc = table(&p, qualify_table_policies, result, TABLE_TEXT, err);
-    paragraph(&p, DIM, "", "errors are against the same graph in f64; time is per batch, below 1 is faster");
+    page_paragraph(&p, PAGE_DIM, "", "errors are against the same graph in f64; time is per batch, below 1 is faster");
     str_add_char(out, '\n');
     if (!rc && doc_count(result, "modules")) {
         rc = table(&p, qualify_table_modules, result, TABLE_TEXT, err);
         str_clear(&s);
         str_addf(&s, "floors of %s on one device; c: bound by compute, m: by memory",
                  qualify_policy_name(qualify_modules_policy(result)));
-        paragraph(&p, DIM, "", str_text(&s));
+        page_paragraph(&p, PAGE_DIM, "", str_text(&s));
         str_add_char(out, '\n');
         if (!rc)
             rc = table(&p, qualify_table_predictions, result, TABLE_TEXT, err);
@@ -162,8 +125,8 @@ int report_qualify_text(struct str *out, const json_t *doc, size_t width, bool c
     decision(&p, result);
     const char *record = doc_text(doc, "record", NULL);
     if (record)
-        paragraph(&p, NULL, "record: ", record);
-    paragraph(&p, DIM, "", "[S] from a sheet  [D] derived  [M] measured");
+        page_paragraph(&p, NULL, "record: ", record);
+    page_paragraph(&p, PAGE_DIM, "", "[S] from a sheet  [D] derived  [M] measured");
     rc = rc ? rc : str_check(&s, err);
     str_release(&s);
     return rc ? rc : str_check(out, err);

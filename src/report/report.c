@@ -4,16 +4,24 @@
 #include <string.h>
 
 #include "report/doc.h"
+#include "report/precision.h"
 #include "report/qualify.h"
+
+static int qualify_html(struct str *out, const json_t *doc, const char *sha256, struct error *err)
+{
+    (void)sha256;
+    return report_qualify_html(out, doc, err);
+}
 
 // One row per schema that has a report.
 static const struct report {
     const char *schema;
     int (*text)(struct str *out, const json_t *doc, size_t width, bool color, struct error *err);
     int (*markdown)(struct str *out, const json_t *doc, struct error *err);
-    int (*html)(struct str *out, const json_t *doc, struct error *err);
+    int (*html)(struct str *out, const json_t *doc, const char *sha256, struct error *err);
 } reports[] = {
-    {"assay.qualify/1", report_qualify_text, report_qualify_markdown, report_qualify_html},
+    {"assay.qualify/1", report_qualify_text, report_qualify_markdown, qualify_html},
+    {"assay.precision/1", report_precision_text, report_precision_markdown, report_precision_html},
 };
 
 bool report_format_parse(const char *name, enum report_format *out)
@@ -28,8 +36,8 @@ bool report_format_parse(const char *name, enum report_format *out)
     return false;
 }
 
-int report_render(struct str *out, const json_t *doc, enum report_format format, size_t width, bool color,
-                  struct error *err)
+int report_render(struct str *out, const json_t *doc, const char *sha256, enum report_format format, size_t width,
+                  bool color, struct error *err)
 {
     const char *schema = doc_text(doc, "schema", "");
     struct str known;
@@ -40,7 +48,7 @@ int report_render(struct str *out, const json_t *doc, enum report_format format,
             str_release(&known);
             return format == REPORT_TEXT       ? r->text(out, doc, width, color, err)
                    : format == REPORT_MARKDOWN ? r->markdown(out, doc, err)
-                                               : r->html(out, doc, err);
+                                               : r->html(out, doc, sha256, err);
         }
         str_addf(&known, "%s%s", i ? ", " : "", r->schema);
     }

@@ -42,7 +42,8 @@ const char *svg_style(void)
            "svg .pa{fill:var(--a);opacity:.2}svg .pb{fill:var(--b);opacity:.2}\n"
            "svg .da,svg .db{fill:none;stroke-width:4.4;stroke-linecap:round;opacity:.55}"
            "svg .da{stroke:var(--a)}svg .db{stroke:var(--b)}\n"
-           "svg .la{stroke:var(--a);stroke-width:1.6}svg .lb{stroke:var(--b);stroke-width:1.6}\n";
+           "svg .la{stroke:var(--a);stroke-width:1.6}svg .lb{stroke:var(--b);stroke-width:1.6}"
+           "svg .lc{stroke:var(--c);stroke-width:1.6}svg .ld{stroke:var(--d);stroke-width:1.6}\n";
 }
 
 static void text_escaped(struct str *out, const char *text)

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/page.h"
+
+#include <string.h>
+
+#include "report/width.h"
+
+void page_paragraph(const struct page *p, const char *code, const char *lead, const char *text)
+{
+    struct str s;
+    str_init(&s);
+    str_add(&s, lead);
+    str_add_terminal(&s, text, strlen(text));
+    const char *at = str_text(&s);
+    size_t left = strlen(at), indent = 0, next;
+    while (left) {
+        size_t n = text_line(at, left, p->width ? p->width - indent : left, &next);
+        for (size_t i = 0; i < indent && n; i++)
+            str_add_char(p->out, ' ');
+        str_add(p->out, p->color && code ? code : "");
+        str_add_n(p->out, at, n);
+        str_add(p->out, p->color && code ? "\x1b[0m\n" : "\n");
+        at += next;
+        left -= next;
+        indent = p->width == 0 || p->width > 20 ? strspn(lead, " ") + 2 : 0;
+    }
+    p->out->failed |= s.failed;
+    str_release(&s);
+}
