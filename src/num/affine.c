@@ -185,10 +185,11 @@ static int32_t saturate(int64_t v)
 
 static int32_t double_rounding(int32_t acc, int32_t q, int shift)
 {
-    int64_t shifted = shift > 0 ? saturate((int64_t)acc << shift) : acc;
-    int64_t product = shifted * q;
+    // Shifted left by at most 31 the product has 94 bits.
+    __int128 product = (__int128)acc * q * ((__int128)1 << (shift > 0 ? shift : 0));
     // Division truncates: half away from zero.
-    int64_t high = (product + (product >= 0 ? (1 << 30) : 1 - (1 << 30))) / ((int64_t)1 << 31);
+    __int128 wide = (product + (product >= 0 ? (1 << 30) : 1 - (1 << 30))) / ((__int128)1 << 31);
+    int64_t high = (int64_t)(wide < INT32_MIN ? INT32_MIN : wide > INT32_MAX ? INT32_MAX : wide);
     if (shift >= 0)
         return saturate(high);
     int64_t mask = ((int64_t)1 << -shift) - 1, threshold = (mask >> 1) + (high < 0);

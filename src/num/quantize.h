@@ -76,7 +76,7 @@ enum quant_nonfinite {
 };
 
 struct quant_spec {
-    enum dtype type; // s2, s4, s8, s16, u2, u4, u8, u16, f8e4m3fn, f8e5m2
+    enum dtype type; // s2, s4, s8, s16, u2, u4, u8, u16, or a signed float of 4, 6 or 8 bits: f8e4m3fn, f8e5m2, ..
     enum quant_granularity granularity;
     int channel_axis; // the output axis: the scales of PER_CHANNEL, and in every case the channels of the statistics.
                       // -1: none (then the tensor is one channel; not with PER_CHANNEL)
@@ -96,7 +96,7 @@ struct quant_spec {
     // type's smallest (for f32, bf16 and f8e8m0fnu: 2^-126, which survives devices that flush subnormals) is raised to
     // it, one above its largest is lowered to that: both are counted.
     enum dtype scale_type;
-    bool scale_up; // rounded up, so that the range is covered; else to nearest, ties to even code
+    bool scale_up; // rounded up, so that the range is covered; else to nearest, ties to even
     enum quant_nonfinite nonfinite;
 };
 

@@ -3,7 +3,14 @@
 #ifndef NUM_QUANTIZE_INTERNAL_H
 #define NUM_QUANTIZE_INTERNAL_H
 
+#include "num/format.h"
 #include "num/quantize.h"
+
+struct quant_kernels;
+
+// The row of a float type that values can be quantised to (signed, at most 8 bits); NULL for others.
+const struct format *quant_element_format(enum dtype type);
+int quant_check_shape(const int64_t *dims, int rank, const char *name, size_t *elements, struct error *err);
 
 // The tensor is walked along its last axis, in segments that meet their scales in one of two ways: all elements of a
 // segment share a scale (step 0), or each has the next one (step 1; the segment is the row then). The same holds for
@@ -37,10 +44,19 @@ static inline size_t quant_segment(const struct quant_walk *w, size_t from)
 // Counts NaN and infinities; ERR_INPUT where the spec refuses them and there are some.
 int quant_count_nonfinite(const struct quant_spec *spec, const float *x, size_t n, struct quant_stats *stats,
                           const char *name, struct error *err);
-// Scales and zero points of x, whose values that are not finite were counted before. zeros may be NULL (all 0).
+// Scales and zero points of x, whose values that are not finite were counted before (stats). zeros may be NULL (all 0).
+// Here and below, kernels NULL means the plain loops, which are what the kernels are checked against.
 int quant_find_scales(const struct quant_spec *spec, const struct quant_walk *w, const struct quant_layout *l,
-                      const float *x, float *scales, int32_t *zeros, struct quant_stats *stats, const char *name,
-                      struct error *err);
+                      const struct quant_kernels *kernels, const float *x, float *scales, int32_t *zeros,
+                      struct quant_stats *stats, const char *name, struct error *err);
+// Codes, and all of stats but nonfinite, nan (which must be set) and the counts of scales.
+int quant_encode_tensor(const struct quant_spec *spec, const struct quant_walk *w, const struct quant_layout *l,
+                        const struct quant_kernels *kernels, const float *x, const float *scales, const int32_t *zeros,
+                        void *codes, struct quant_stats *stats, const char *name, struct error *err);
+void quant_decode_tensor(const struct quant_spec *spec, const struct quant_walk *w, const struct quant_kernels *kernels,
+                         const void *codes, const float *scales, const int32_t *zeros, float *x);
+// rel L2 and the worst channel, from squared errors and squared norms per channel.
+void quant_finish_norms(const double *error2, const double *reference2, size_t channels, struct quant_stats *stats);
 
 // The range shrunk as quant_search says: *low and *high are the whole range and become the one whose scale has the
 // least error. error(context, scale, zero, norm) is the sum of |x' - x|^norm.

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "num/convert.h"
 #include "num/quantize_internal.h"
+#include "num/quantize_kernels.h"
 
 static inline float float_of(uint32_t bits)
 {
@@ -44,44 +44,17 @@ static const struct scale_type *scale_type(const struct quant_spec *spec)
     return &scale_types[0];
 }
 
-// v lies in [smallest, largest]: to nearest, ties to even code.
-static uint32_t scale_code(enum dtype type, float v)
+// v lies in [smallest, largest]: to nearest, ties to the even significand (that of f8e8m0fnu has one bit: a tie goes
+// up).
+static uint64_t scale_code(const struct scale_type *t, float v)
 {
-    uint8_t byte;
-    switch (type) {
-    case DT_F16:
-        return f16_from_f32(v);
-    case DT_BF16:
-        return bf16_from_f32(v);
-    case DT_F8E8M0FNU: {
-        uint32_t b = bits_of(v), exponent = b >> 23, fraction = b & 0x7fffffu;
-        return exponent + (fraction > 0x400000u || (fraction == 0x400000u && (exponent & 1)));
-    }
-    case DT_F8E4M3FN:
-        convert_elements(DT_F8E4M3FN, &byte, DT_F32, &v, 1, NULL);
-        return byte;
-    default:
-        return bits_of(v);
-    }
+    static const struct format_cast nearest = {.rounding = FORMAT_NEAREST_EVEN};
+    return t->type == DT_F32 ? bits_of(v) : format_encode(format_of(t->type), v, &nearest, NULL);
 }
 
-static float scale_value(enum dtype type, uint32_t code)
+static float scale_value(const struct scale_type *t, uint64_t code)
 {
-    uint8_t byte = (uint8_t)code;
-    float v;
-    switch (type) {
-    case DT_F16:
-        return f32_from_f16((uint16_t)code);
-    case DT_BF16:
-        return f32_from_bf16((uint16_t)code);
-    case DT_F8E8M0FNU:
-        return code == 0xff ? NAN : code ? float_of(code << 23) : 0x1p-127f;
-    case DT_F8E4M3FN:
-        convert_elements(DT_F32, &v, DT_F8E4M3FN, &byte, 1, NULL);
-        return v;
-    default:
-        return float_of(code);
-    }
+    return t->type == DT_F32 ? float_of((uint32_t)code) : (float)format_decode(format_of(t->type), code);
 }
 
 static float store_scale(const struct quant_spec *spec, float s, struct quant_stats *stats)
@@ -95,10 +68,10 @@ static float store_scale(const struct quant_spec *spec, float s, struct quant_st
         stats->scales_lowered++;
         return t->largest;
     }
-    uint32_t code = scale_code(t->type, s);
-    if (spec->scale_up && scale_value(t->type, code) < s)
+    uint64_t code = scale_code(t, s);
+    if (spec->scale_up && scale_value(t, code) < s)
         code++;
-    return scale_value(t->type, code);
+    return scale_value(t, code);
 }
 
 void quant_scale_of_range(const struct quant_spec *spec, double low, double high, float *scale, int32_t *zero,
@@ -126,6 +99,25 @@ void quant_scale_of_range(const struct quant_spec *spec, double low, double high
     if (spec->divisor == QUANT_BY_HALF_RANGE)
         divisor += 0.5;
     *scale = store_scale(spec, (float)fmax(-low, high) / (float)divisor, stats);
+}
+
+int quant_count_nonfinite(const struct quant_spec *spec, const float *x, size_t n, struct quant_stats *stats,
+                          const char *name, struct error *err)
+{
+    stats->nonfinite = stats->nan = 0;
+    if (quant_kernels()->absmax(x, n) < 0x7f800000u)
+        return 0;
+    size_t first = n;
+    for (size_t i = n; i-- > 0;) {
+        stats->nan += x[i] != x[i];
+        stats->nonfinite += isfinite(x[i]) ? 0 : 1;
+        first = isfinite(x[i]) ? first : i;
+    }
+    if (spec->nonfinite != QUANT_REFUSE)
+        return 0;
+    return error_set(err, ERR_INPUT, name,
+                     "%zu of %zu values are not finite, the first at index %zu: no scale can hold them",
+                     stats->nonfinite, n, first);
 }
 
 // Bit patterns of non-negative floats order as their values, with infinity and NaN above all.
@@ -178,9 +170,45 @@ static void min_max(const struct quant_walk *w, const float *x, float *low, floa
     }
 }
 
+// The same two, where all values are finite.
+static void max_magnitudes_fast(const struct quant_walk *w, const struct quant_kernels *k, const float *x,
+                                uint32_t *amax)
+{
+    for (size_t row = 0; row < w->rows; row++, x += w->columns) {
+        size_t scale, channel;
+        quant_walk_row(w, row, &scale, &channel);
+        if (w->scale_step) {
+            k->absmax_columns(x, w->columns, amax + scale);
+            continue;
+        }
+        for (size_t from = 0; from < w->columns; scale++) {
+            size_t n = quant_segment(w, from);
+            uint32_t m = k->absmax(x + from, n);
+            amax[scale] = m > amax[scale] ? m : amax[scale];
+            from += n;
+        }
+    }
+}
+
+static void min_max_fast(const struct quant_walk *w, const struct quant_kernels *k, const float *x, float *low,
+                         float *high)
+{
+    for (size_t row = 0; row < w->rows; row++, x += w->columns) {
+        size_t scale, channel;
+        quant_walk_row(w, row, &scale, &channel);
+        for (size_t from = 0; from < w->columns; scale++) {
+            size_t n = quant_segment(w, from);
+            struct quant_extent e = k->extent(x + from, n);
+            low[scale] = e.min < low[scale] ? e.min : low[scale];
+            high[scale] = e.max > high[scale] ? e.max : high[scale];
+            from += n;
+        }
+    }
+}
+
 static int scales_of_extremes(const struct quant_spec *spec, const struct quant_walk *w, const struct quant_layout *l,
-                              const float *x, float *scales, int32_t *zeros, struct quant_stats *stats,
-                              const char *name, struct error *err)
+                              const struct quant_kernels *kernels, const float *x, float *scales, int32_t *zeros,
+                              struct quant_stats *stats, const char *name, struct error *err)
 {
     bool affine = spec->mapping == QUANT_AFFINE;
     float *low = calloc(l->scale_count, sizeof *low);
@@ -188,11 +216,16 @@ static int scales_of_extremes(const struct quant_spec *spec, const struct quant_
     int rc = 0;
     if (!low || (affine && !high)) {
         rc = error_set(err, ERR_MEMORY, name, "no memory for %zu scales", l->scale_count);
+    } else if (affine && kernels && !w->scale_step) {
+        min_max_fast(w, kernels, x, low, high);
     } else if (affine) {
         min_max(w, x, low, high);
     } else {
         uint32_t *amax = (uint32_t *)(void *)low;
-        max_magnitudes(w, x, amax);
+        if (kernels)
+            max_magnitudes_fast(w, kernels, x, amax);
+        else
+            max_magnitudes(w, x, amax);
         for (size_t i = 0; i < l->scale_count; i++)
             low[i] = -float_of(amax[i]);
     }
@@ -341,11 +374,13 @@ static int scales_of_search(const struct quant_spec *spec, const struct quant_wa
 }
 
 int quant_find_scales(const struct quant_spec *spec, const struct quant_walk *w, const struct quant_layout *l,
-                      const float *x, float *scales, int32_t *zeros, struct quant_stats *stats, const char *name,
-                      struct error *err)
+                      const struct quant_kernels *kernels, const float *x, float *scales, int32_t *zeros,
+                      struct quant_stats *stats, const char *name, struct error *err)
 {
     stats->scales_raised = stats->scales_lowered = 0;
-    return spec->from == QUANT_FROM_ABSMAX ? scales_of_extremes(spec, w, l, x, scales, zeros, stats, name, err)
+    if (stats->nonfinite)
+        kernels = NULL; // which do not leave out what is not finite
+    return spec->from == QUANT_FROM_ABSMAX ? scales_of_extremes(spec, w, l, kernels, x, scales, zeros, stats, name, err)
                                            : scales_of_search(spec, w, l, x, scales, zeros, stats, name, err);
 }
 
@@ -356,8 +391,8 @@ int quant_store_scales(const struct quant_spec *spec, const float *scales, size_
     size_t size = (size_t)dtype_bits(t->type) / 8;
     for (size_t i = 0; i < n; i++) {
         bool inside = scales[i] >= t->smallest && scales[i] <= t->largest;
-        uint32_t code = inside ? scale_code(t->type, scales[i]) : 0;
-        if (!inside || scale_value(t->type, code) != scales[i])
+        uint64_t code = inside ? scale_code(t, scales[i]) : 0;
+        if (!inside || scale_value(t, code) != scales[i])
             return error_set(err, ERR_INPUT, name, "scale %zu is %.9g, which is not a scale in %s", i,
                              (double)scales[i], dtype_name(t->type));
         memcpy((uint8_t *)out + i * size, &code, size); // little-endian
@@ -371,9 +406,9 @@ int quant_load_scales(const struct quant_spec *spec, const void *stored, size_t 
     const struct scale_type *t = scale_type(spec);
     size_t size = (size_t)dtype_bits(t->type) / 8;
     for (size_t i = 0; i < n; i++) {
-        uint32_t code = 0;
+        uint64_t code = 0;
         memcpy(&code, (const uint8_t *)stored + i * size, size);
-        scales[i] = scale_value(t->type, code);
+        scales[i] = scale_value(t, code);
         if (!(scales[i] > 0) || isinf(scales[i]))
             return error_set(err, ERR_INPUT, name, "scale %zu is %g: a scale must be finite and above zero", i,
                              (double)scales[i]);
