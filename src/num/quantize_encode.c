@@ -2,6 +2,7 @@
 // Codes from values and back. The plain loops do every spec; where the rule of the kernels is the rule of the spec,
 // they do the same, bit for bit, faster.
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,21 +45,37 @@ static void encode_integers(const struct quant_spec *spec, const float *x, size_
     }
 }
 
+// Codes here take a byte each; conversion packs those of less than 8 bits.
 static void floats_to_bytes(const struct format *f, const float *x, size_t n, uint8_t *bytes)
 {
-    static const struct format_cast cast = {.overflow = FORMAT_OVERFLOW_SATURATE_FINITE};
-    if (convert_possible(f->dtype, DT_F32))
+    uint8_t packed[QUANT_RUN];
+    if (f->bits == 8) {
         convert_elements(f->dtype, bytes, DT_F32, x, n, NULL);
-    else
-        format_encode_f32(f, bytes, x, n, &cast, NULL, NULL, NULL);
+        return;
+    }
+    convert_elements(f->dtype, packed, DT_F32, x, n, NULL);
+    format_unpack(f->bits, false, bytes, packed, n);
+}
+
+// What each code of a float type stands for: made once, since runs are short.
+static float float_values[DT_COUNT][256];
+
+static void make_float_values(void)
+{
+    for (int t = 0; t < DT_COUNT; t++) {
+        const struct format *f = quant_element_format((enum dtype)t);
+        for (unsigned c = 0; c < 256 && f; c++)
+            float_values[t][c] = (float)format_decode(f, c);
+    }
 }
 
 static void bytes_to_floats(const struct format *f, const uint8_t *bytes, size_t n, float *x)
 {
-    if (convert_possible(DT_F32, f->dtype))
-        convert_elements(DT_F32, x, f->dtype, bytes, n, NULL);
-    else
-        format_decode_f32(f, x, bytes, n);
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_float_values);
+    const float *values = float_values[f->dtype];
+    for (size_t j = 0; j < n; j++)
+        x[j] = values[bytes[j]];
 }
 
 static void encode_floats(const struct quant_spec *spec, const struct format *f, const float *x, size_t n,
@@ -143,8 +160,9 @@ void quant_finish_norms(const double *error2, const double *reference2, size_t c
 struct accounts {
     const struct quant_spec *spec;
     bool is_float;
-    double slack; // float types: of the f32 arithmetic, relative
     double bound; // integer types
+    // Float types: the smallest normal value, half the spacing above 1, and what f32 arithmetic adds, relative.
+    double min_normal, half_step, slack;
     // Per channel: squared error and squared norm.
     double *error2, *reference2;
     size_t clipped, flushed;
@@ -167,7 +185,16 @@ static void account(struct accounts *a, float x, float scale, float unit, bool c
         return;
     double in_scales = size / scale;
     a->max_in_scales = in_scales > a->max_in_scales ? in_scales : a->max_in_scales;
-    double bound = a->is_float ? quant_half_step(a->spec->type, unit) + fabs(unit) * a->slack : a->bound;
+    double bound = a->bound;
+    if (a->is_float) {
+        // The power of two at or below |unit|, which is normal in f32.
+        uint32_t bits;
+        float power;
+        memcpy(&bits, &unit, sizeof bits);
+        bits &= 0x7f800000u;
+        memcpy(&power, &bits, sizeof power);
+        bound = fmax(power, a->min_normal) * a->half_step + fabs(unit) * a->slack;
+    }
     a->beyond |= in_scales > bound;
 }
 
@@ -247,6 +274,8 @@ int quant_encode_tensor(const struct quant_spec *spec, const struct quant_walk *
     struct accounts a = {
         .spec = spec,
         .is_float = f != NULL,
+        .min_normal = f ? format_min_normal(f) : 0,
+        .half_step = f ? quant_half_step(spec->type, 1) : 0,
         .slack = spec->reciprocal ? 0x1p-22 : 0x1p-23,
         .bound = quant_bound_in_scales(spec),
         .error2 = calloc(w->channels, 2 * sizeof(double)),

@@ -266,17 +266,46 @@ static size_t gather_box(const struct quant_walk *w, size_t index, const float *
     return n;
 }
 
-static int compare_floats(const void *a, const void *b)
+// The value of this rank in order; values before it are then at most as large, values after it at least (Hoare's
+// selection, with the middle of three as the pivot).
+static float select_rank(float *v, size_t n, size_t rank)
 {
-    float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
+    size_t low = 0, high = n - 1;
+    while (low < high) {
+        float a = v[low], b = v[low + (high - low) / 2], c = v[high];
+        float pivot = a < b ? (b < c ? b : a < c ? c : a) : (a < c ? a : b < c ? c : b);
+        size_t i = low, j = high;
+        for (;;) {
+            while (v[i] < pivot)
+                i++;
+            while (v[j] > pivot)
+                j--;
+            if (i >= j)
+                break;
+            float t = v[i];
+            v[i++] = v[j];
+            v[j--] = t;
+        }
+        if (rank <= j)
+            high = j;
+        else
+            low = j + 1;
+    }
+    return v[rank];
 }
 
-// Linear interpolation between neighbours in order, as numpy's default: from the nearer end.
-static double quantile(const float *sorted, size_t n, double share)
+// Linear interpolation between neighbours in order, as numpy's default: from the nearer end. Reorders the values.
+static double quantile(float *values, size_t n, double share)
 {
     double at = share * (double)(n - 1), whole = floor(at), t = at - whole;
-    double a = sorted[(size_t)whole], b = sorted[(size_t)whole + (whole < (double)(n - 1))];
+    size_t rank = (size_t)whole;
+    double a = select_rank(values, n, rank), b = a;
+    if (rank + 1 < n) {
+        float next = values[rank + 1];
+        for (size_t i = rank + 2; i < n; i++)
+            next = values[i] < next ? values[i] : next;
+        b = next;
+    }
     return t < 0.5 ? a + (b - a) * t : b - (b - a) * (1 - t);
 }
 
@@ -285,7 +314,6 @@ static void percentile_range(const struct quant_spec *spec, float *values, size_
     bool affine = spec->mapping == QUANT_AFFINE;
     for (size_t i = 0; i < n && !affine; i++)
         values[i] = fabsf(values[i]);
-    qsort(values, n, sizeof *values, compare_floats);
     *high = quantile(values, n, spec->search.percentile / 100);
     *low = affine ? quantile(values, n, 1 - spec->search.percentile / 100) : -*high;
 }

@@ -469,3 +469,43 @@ TEST(num_quantize_describes_every_rule)
         "half even, saturating, values that are not finite are kept");
     str_release(&s);
 }
+
+static int by_value(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+// Selection against sorting, with many equal values and in every order that is awkward for a pivot.
+TEST(num_quantize_percentile_selects_what_sorting_finds)
+{
+    struct error e = {0};
+    enum { N = 5001 };
+    float *x = malloc(2 * N * sizeof *x), *sorted = x + N;
+    REQUIRE(x);
+    uint32_t state = 7;
+    for (int shape = 0; shape < 5; shape++) {
+        for (int i = 0; i < N; i++) {
+            state = state * 1664525u + 1013904223u;
+            const float values[5] = {(float)(state >> 8), (float)(state >> 29), (float)i, (float)(N - i),
+                                     (float)(i % 100)};
+            x[i] = values[shape];
+        }
+        memcpy(sorted, x, N * sizeof *x);
+        qsort(sorted, N, sizeof *sorted, by_value);
+        static const double percentiles[] = {50.02, 75, 90, 99.9, 100};
+        for (size_t p = 0; p < 5; p++) {
+            struct quant_spec spec = {.type = DT_S8,
+                                      .channel_axis = -1,
+                                      .from = QUANT_FROM_PERCENTILE,
+                                      .search = {.percentile = percentiles[p]}};
+            const int64_t dims[1] = {N};
+            float scale;
+            REQUIRE_OK(quantize_scales(&spec, dims, 1, x, &scale, NULL, NULL, "x", &e), &e);
+            double at = percentiles[p] / 100 * (N - 1);
+            float want = sorted[(size_t)round(at)] / 127; // percentiles of 5000 intervals fall on a value
+            CHECK_NEAR(scale / want, 1, 1e-4);            // but for the rounding of 50.02 and 99.9
+        }
+    }
+    free(x);
+}
