@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/sha256.h"
 
+#include <errno.h>
 #include <openssl/evp.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/interrupt.h"
 
@@ -59,4 +62,44 @@ int sha256_map(const struct file_map *m, char hex[65], struct error *err)
         return error_set(err, ERR_INTERNAL, NULL, "libcrypto refused SHA-256");
     to_hex(out, hex);
     return 0;
+}
+
+static int update_from(EVP_MD_CTX *context, int fd, size_t bytes, const char *where, const int *stop, struct error *err)
+{
+    unsigned char part[65536];
+    for (size_t at = 0; at < bytes;) {
+        ssize_t k = pread(fd, part, bytes - at < sizeof part ? bytes - at : sizeof part, (off_t)at);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k < 0)
+            return error_set(err, ERR_INPUT, where, "cannot be read: %s", strerror(errno));
+        if (k == 0)
+            return error_set(err, ERR_INPUT, where, "became shorter than %zu bytes while it was being read", bytes);
+        if (EVP_DigestUpdate(context, part, (size_t)k) != 1)
+            return error_set(err, ERR_INTERNAL, NULL, "libcrypto refused SHA-256");
+        at += (size_t)k;
+        if (stop && __atomic_load_n(stop, __ATOMIC_ACQUIRE))
+            return error_set(err, ERR_INTERRUPTED, where, "stopped while hashing a file");
+        if (interrupt_check("hashing a file", err))
+            return ERR_INTERRUPTED;
+    }
+    return 0;
+}
+
+int sha256_fd(int fd, size_t bytes, const char *where, const int *stop, char hex[65], struct error *err)
+{
+    unsigned char out[EVP_MAX_MD_SIZE];
+    unsigned length = 0;
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    int rc = 0;
+    if (!context || EVP_DigestInit_ex(context, EVP_sha256(), NULL) != 1)
+        rc = error_set(err, ERR_INTERNAL, NULL, "libcrypto refused SHA-256");
+    if (!rc)
+        rc = update_from(context, fd, bytes, where, stop, err);
+    if (!rc && (EVP_DigestFinal_ex(context, out, &length) != 1 || length != 32))
+        rc = error_set(err, ERR_INTERNAL, NULL, "libcrypto refused SHA-256");
+    EVP_MD_CTX_free(context);
+    if (!rc)
+        to_hex(out, hex);
+    return rc;
 }

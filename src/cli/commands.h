@@ -16,6 +16,7 @@
     X(precision)                                                                                                       \
     X(price)                                                                                                           \
     X(qualify)                                                                                                         \
+    X(quantize)                                                                                                        \
     X(report)
 
 #define DECLARE(name) extern const struct command command_##name;

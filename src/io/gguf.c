@@ -50,7 +50,7 @@ static void read_scalar(struct cursor *c, enum gguf_type type, struct gguf_value
     memcpy(&raw, at, value_types[type].bytes);
     switch (type) {
     case GGUF_S8:
-        v->s = (int8_t)raw;
+        v->s = (int64_t)raw - (raw & 0x80 ? 0x100 : 0);
         break;
     case GGUF_S16:
         v->s = (int16_t)raw;

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/wrap.h"
+#include "lab/quantize_file.h"
+#include "report/format.h"
+#include "report/table.h"
+
+static void add_columns(struct table *t)
+{
+    static const struct {
+        const char *title, *unit;
+        enum table_align align;
+        int rank;
+    } columns[] = {
+        {"tensor", NULL, TABLE_LEFT, 0},      {"shape", NULL, TABLE_LEFT, 4},    {"from", NULL, TABLE_LEFT, 3},
+        {"before", "B", TABLE_RIGHT, 2},      {"after", "B", TABLE_RIGHT, 2},    {"rel L2", NULL, TABLE_RIGHT, 0},
+        {"SNR", "dB", TABLE_RIGHT, 1},        {"clipped", NULL, TABLE_RIGHT, 1}, {"worst row", NULL, TABLE_RIGHT, 2},
+        {"its rel L2", NULL, TABLE_RIGHT, 2}, {"outlier", NULL, TABLE_RIGHT, 3},
+    };
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        table_column(t, columns[i].title, columns[i].unit, columns[i].align, columns[i].rank);
+        if (i > 4)
+            table_origin(t, ORIGIN_DERIVED);
+    }
+}
+
+static void exponent_cell(struct table *t, double value)
+{
+    char text[FORMAT_MAX];
+    format_exponent(text, value, 3);
+    table_number(t, value, text);
+}
+
+static void decibel_cell(struct table *t, double value)
+{
+    char text[FORMAT_MAX];
+    format_quantity(text, quantity_make(value, "dB", ORIGIN_DERIVED, NULL));
+    char *unit = strstr(text, " dB");
+    if (unit)
+        *unit = '\0';
+    table_number(t, value, isinf(value) ? "no error" : text);
+}
+
+static void add_row(struct table *t, const struct quantize_tensor *q)
+{
+    const struct quantize_stats *s = &q->stats;
+    struct str shape;
+    str_init(&shape);
+    for (int d = 0; d < q->view->rank; d++)
+        str_addf(&shape, "%s%lld", d ? "x" : "", (long long)q->view->dims[d]);
+    table_row(t);
+    table_cell(t, q->view->name);
+    table_cell(t, str_text(&shape));
+    table_cell(t, q->from);
+    table_count(t, (double)q->bytes_before);
+    table_count(t, (double)q->bytes_after);
+    exponent_cell(t, quantize_rel_l2(s));
+    decibel_cell(t, quantize_snr_db(s));
+    table_count(t, (double)s->clipped);
+    if (isnan(s->worst_row_rel_l2)) {
+        table_cell(t, "");
+        table_cell(t, "");
+    } else {
+        table_count(t, (double)s->worst_row);
+        exponent_cell(t, s->worst_row_rel_l2);
+    }
+    table_number(t, quantize_outlier_ratio(s), NULL);
+    str_release(&shape);
+}
+
+static void add_total(struct table *t, const struct quantize_file *q)
+{
+    table_row(t);
+    table_cell(t, "all that was quantised");
+    table_cell(t, "");
+    table_cell(t, "");
+    size_t before = 0, after = 0;
+    for (size_t i = 0; i < q->count; i++) {
+        before += q->tensors[i].action == QUANTIZE_DONE ? q->tensors[i].bytes_before : 0;
+        after += q->tensors[i].action == QUANTIZE_DONE ? q->tensors[i].bytes_after : 0;
+    }
+    table_count(t, (double)before);
+    table_count(t, (double)after);
+    exponent_cell(t, quantize_rel_l2(&q->total));
+    decibel_cell(t, quantize_snr_db(&q->total));
+    table_count(t, (double)q->total.clipped);
+    table_cell(t, "");
+    table_cell(t, "");
+    table_cell(t, "");
+}
+
+// "Kept: 37 tensors, 12.3 kB (vector 30, integers 7). ".
+static void add_kept(struct str *out, const struct quantize_file *q)
+{
+    char bytes[FORMAT_MAX];
+    size_t kept = q->count - q->quantised, total = 0;
+    if (!kept)
+        return;
+    for (size_t i = 0; i < q->count; i++)
+        total += q->tensors[i].reason ? q->tensors[i].bytes_after : 0;
+    format_bytes(bytes, (double)total);
+    str_addf(out, "Kept: %zu tensors, %s", kept, bytes);
+    const char *separator = " (";
+    for (size_t i = 0; i < q->count; i++) {
+        const char *reason = q->tensors[i].reason;
+        size_t same = 0, before = 0;
+        for (size_t k = 0; k < q->count && reason; k++) {
+            if (q->tensors[k].reason && strcmp(q->tensors[k].reason, reason) == 0) {
+                same++;
+                before += k < i;
+            }
+        }
+        if (!reason || before)
+            continue;
+        struct str shown;
+        str_init(&shown);
+        str_add_terminal(&shown, reason, strlen(reason));
+        str_addf(out, "%s%s %zu", separator, str_text(&shown), same);
+        str_release(&shown);
+        separator = ", ";
+    }
+    str_add(out, "). ");
+}
+
+static void add_count(struct str *out, size_t n, const char *what)
+{
+    char count[FORMAT_MAX];
+    if (!n)
+        return;
+    format_count(count, (double)n);
+    str_addf(out, "%s %s. ", count, what);
+}
+
+static void add_summary(struct str *out, const struct quantize_file *q)
+{
+    char before[FORMAT_MAX], after[FORMAT_MAX], file[FORMAT_MAX], share[FORMAT_MAX];
+    const struct quantize_stats *s = &q->total;
+    format_bytes(before, (double)q->bytes_before);
+    format_bytes(after, (double)q->bytes_after);
+    format_bytes(file, (double)q->file_bytes);
+    bool less = q->bytes_after <= q->bytes_before;
+    double larger = (double)(less ? q->bytes_before : q->bytes_after);
+    format_number(share, larger / (double)(less ? q->bytes_after : q->bytes_before), 3);
+    str_add(out, "Weights: ");
+    quantize_policy_describe(&q->policy, out);
+    str_addf(out, ". Tensor data: %s before, %s after (%s%s); the file has %s. ", before, after, less ? "1/" : "times ",
+             share, file);
+    add_kept(out, q);
+    add_count(out, s->nonfinite, "values were not finite");
+    add_count(out, s->beyond_f32, "values were beyond f32");
+    add_count(out, s->overflowed, "values became infinite");
+    add_count(out, s->flushed, "values that were not zero became zero");
+    add_count(out, s->scales_raised, "scales were raised to the smallest that their type holds");
+    add_count(out, s->scales_lowered, "scales were beyond what their type holds");
+    str_add(out, "A row is one output channel; the outlier ratio is the largest magnitude over the root mean square.");
+}
+
+static int print_text(struct cli *cli, const struct quantize_file *q, struct error *err)
+{
+    int rc = 0;
+    if (q->quantised) {
+        struct table t;
+        table_init(&t);
+        add_columns(&t);
+        for (size_t i = 0; i < q->count; i++) {
+            if (q->tensors[i].action == QUANTIZE_DONE)
+                add_row(&t, &q->tensors[i]);
+        }
+        add_total(&t, q);
+        rc = table_print(&t, &cli->out, TABLE_TEXT, (size_t)cli->width, cli->color, err);
+        table_release(&t);
+    }
+    struct str text;
+    str_init(&text);
+    add_summary(&text, q);
+    wrap_text(&cli->out, str_text(&text), 0, 0, cli->width);
+    str_release(&text);
+    return rc;
+}
+
+static int print_json(struct cli *cli, const struct quantize_file *q, const struct quantize_options *o,
+                      struct error *err)
+{
+    struct str text;
+    struct jw w;
+    str_init(&text);
+    jw_init(&w, &text, false);
+    quantize_file_json(q, o, &w);
+    int rc = jw_finish(&w, err);
+    if (!rc)
+        rc = cli_envelope(cli, str_text(&text), NULL, err);
+    str_release(&text);
+    return rc;
+}
+
+static void note(struct cli *cli, const struct quantize_file *q, const struct quantize_options *o)
+{
+    for (size_t i = 0; i < o->n_skip; i++) {
+        if (!q->skip_matches[i])
+            cli_note(cli, "--skip '%s' fits no tensor", o->skip[i]);
+    }
+    if (!q->quantised)
+        cli_note(cli, "nothing was quantised: every tensor was kept");
+}
+
+static enum quant_nonfinite nonfinite_of(const char *name)
+{
+    return strcmp(name, "error") == 0 ? QUANT_REFUSE : strcmp(name, "keep") == 0 ? QUANT_KEEP : QUANT_SATURATE;
+}
+
+static int run(struct cli *cli, struct error *err)
+{
+    struct quantize_file q;
+    struct quantize_options o = {.in = cli->operands[0],
+                                 .out = cli->operands[1],
+                                 .policy = cli_string(cli, "policy"),
+                                 .nonfinite = nonfinite_of(cli_string(cli, "nan")),
+                                 .threads = (size_t)cli_int(cli, "threads", 0)};
+    o.n_skip = cli_strings(cli, "skip", &o.skip);
+    if (!o.policy)
+        return error_set(err, ERR_USAGE, "--policy", "is needed: how weights are stored, w4a16 for example");
+    int rc = quantize_file(&q, &o, &cli->progress, err);
+    if (!rc) {
+        note(cli, &q, &o);
+        rc = cli->json ? print_json(cli, &q, &o, err) : print_text(cli, &q, err);
+    }
+    quantize_file_release(&q);
+    return rc;
+}
+
+static const char *const description[] = {
+    "Writes the weights of IN to OUT as a policy stores them, and says what that did to every tensor. IN is a "
+    "safetensors "
+    "file, a directory or an index of shards in Hugging Face layout, or a GGUF file, whose blocks are decoded first. "
+    "OUT is one safetensors file that any reader of the format can open: codes, scales and zero points are tensors of "
+    "their own, and the whole rule stands in its metadata.",
+    "Matrices of floating-point numbers are quantised, embedding tables too, row by row. Vectors (biases and the "
+    "parameters of norms), scalars, integers and truth values are kept as they are: they are few, and errors in them "
+    "act on everything. A policy without scales (bf16, f16, f32) takes vectors along.",
+    "POLICY is a preset (w8a16 and w8a8: int8 per output channel; w4a16: int4 in groups of 32; fp8: E4M3 per tensor; "
+    "bf16, f16, f32), a block format (mxfp8, mxfp6, mxfp4, mxint8, nvfp4) or spelled out, as in "
+    "w=int4/group:128/affine/scale:f16/mse, where mse and percentile:P search for the range with the least error.",
+    "OUT must not exist. It appears when it is complete and on the disk; until then it is OUT.partial-PID, which is "
+    "removed when something fails. Memory stays at some MB for each thread, however large the tensors are; only a "
+    "search over a whole tensor needs that tensor in f32.",
+    NULL,
+};
+
+static const struct option options[] = {
+    {.name = "policy",
+     .kind = OPTION_STRING,
+     .argument = "POLICY",
+     .words = quantize_policy_words,
+     .help = "how weights are stored: a preset, a block format, or fields as in w=int4/group:64"},
+    {.name = "skip",
+     .kind = OPTION_STRINGS,
+     .argument = "PATTERN",
+     .help = "keep tensors whose name fits, with * for any text, ? for any character and [...] for one of several"},
+    {.name = "nan",
+     .kind = OPTION_STRING,
+     .preset = "error",
+     .choices = "error saturate keep",
+     .help = "what to do with values that are not finite, or beyond the type: end with an error, take the nearest "
+             "value there is (0 for NaN), or keep them where the type can"},
+    OPTION_THREADS,
+    {.name = NULL},
+};
+
+static const struct example examples[] = {
+    {"assay quantize minilm/model.safetensors minilm-int8.safetensors --policy w8a16", "int8, a scale for each row"},
+    {"assay quantize model.gguf model.safetensors --policy bf16", "the blocks of a GGUF file as bf16"},
+    {"assay quantize llama llama-int4.safetensors --policy w=int4/group:128/mse --skip 'lm_head.*'",
+     "shards in, int4 with searched scales, the last layer as it was"},
+    {NULL, NULL},
+};
+
+const struct command command_quantize = {
+    .name = "quantize",
+    .operands = "IN OUT",
+    .min_operands = 2,
+    .max_operands = 2,
+    .operand_complete = COMPLETE_FILE,
+    .summary = "write a quantised checkpoint, and what it did to every tensor",
+    .description = description,
+    .options = options,
+    .examples = examples,
+    .run = run,
+};
