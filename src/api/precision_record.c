@@ -3,40 +3,22 @@
 
 #include <stdio.h>
 
-#include "base/sha256.h"
+#include "api/evidence.h"
 #include "report/precision.h"
 
-static int write_config(const struct precision *p, struct record *record, struct error *err)
+static void config(const void *p, struct jw *w)
 {
-    struct jw w;
-    struct str config;
-    str_init(&config);
-    jw_init(&w, &config, false);
-    jw_object(&w);
-    record_provenance(&w, record);
-    precision_config(p, &w);
-    jw_object_end(&w);
-    int rc = jw_finish(&w, err);
-    if (!rc)
-        rc = record_config(record, config.text, config.length, err);
-    str_release(&config);
-    return rc;
+    precision_config(p, w);
 }
 
-static int write_document(const struct precision *p, const struct record *record, struct str *document,
-                          struct error *err)
+static int result(const void *p, struct jw *w, struct error *err)
 {
-    struct jw w;
-    struct str result;
-    str_init(&result);
-    jw_init(&w, &result, false);
-    int rc = precision_json(p, &w, err);
-    if (!rc)
-        rc = jw_finish(&w, err);
-    if (!rc)
-        rc = record_envelope(document, "precision", record_path(record), str_text(&result), NULL, err);
-    str_release(&result);
-    return rc;
+    return precision_json(p, w, err);
+}
+
+static void failures(const void *p, struct jw *w)
+{
+    precision_failures(p, w);
 }
 
 static int write_figures(struct record *record, const json_t *doc, const char *sha256, struct error *err)
@@ -56,58 +38,22 @@ static int write_figures(struct record *record, const json_t *doc, const char *s
     return rc;
 }
 
-// Everything that people look at is drawn from the document, read back from its bytes.
-static int write_pages(struct record *record, const struct str *document, struct error *err)
-{
-    char sha256[65];
-    struct str page;
-    json_t *doc = json_parse(document->text, document->length, "report.json", err);
-    if (!doc)
-        return ERR_INTERNAL;
-    str_init(&page);
-    int rc = sha256_bytes(document->text, document->length, sha256, err);
-    if (!rc)
-        rc = report_precision_markdown(&page, doc, err);
-    if (!rc)
-        rc = record_write(record, "report.md", page.text, page.length, err);
-    str_clear(&page);
-    if (!rc)
-        rc = report_precision_html(&page, doc, sha256, err);
-    if (!rc)
-        rc = record_write(record, "report.html", page.text, page.length, err);
-    if (!rc)
-        rc = write_figures(record, doc, sha256, err);
-    str_release(&page);
-    json_decref(doc);
-    return rc;
-}
-
-// What is left of a run that failed: why, and how the worker ended.
-static void keep_failed(const struct precision *p, struct record *record, const struct error *why)
-{
-    struct error ignored = {0}; // the first error is the one to tell
-    struct str details;
-    struct jw w;
-    str_init(&details);
-    jw_init(&w, &details, false);
-    precision_failures(p, &w);
-    bool known = jw_finish(&w, &ignored) == 0;
-    record_fail(record, why, known ? str_text(&details) : NULL, &ignored);
-    str_release(&details);
-}
-
 int precision_record(struct precision *p, struct record *record, struct str *document, struct error *err)
 {
-    int rc = write_config(p, record, err);
+    const struct evidence evidence = {.command = "precision",
+                                      .of = p,
+                                      .config = config,
+                                      .result = result,
+                                      .failures = failures,
+                                      .markdown = report_precision_markdown,
+                                      .html = report_precision_html,
+                                      .more = write_figures};
+    int rc = evidence_config(&evidence, record, err);
     if (!rc)
         rc = precision_run(p, record, err);
     if (!rc)
-        rc = write_document(p, record, document, err);
-    if (!rc)
-        rc = write_pages(record, document, err);
-    if (!rc)
-        rc = record_commit(record, document->text, document->length, err);
+        rc = evidence_commit(&evidence, record, document, err);
     if (rc)
-        keep_failed(p, record, err);
+        evidence_fail(&evidence, record, err);
     return rc;
 }

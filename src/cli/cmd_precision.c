@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <string.h>
-
 #include "api/precision_record.h"
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "report/precision.h"
-#include "report/report.h"
+#include "cli/recorded.h"
 
 static void read_options(struct cli *cli, struct precision_options *o)
 {
@@ -23,47 +20,9 @@ static void read_options(struct cli *cli, struct precision_options *o)
     o->trace = cli_flag(cli, "trace");
 }
 
-static int render(struct cli *cli, const json_t *doc, const char *format, struct error *err)
+static int fill(void *of, struct record *record, struct str *document, struct error *err)
 {
-    enum report_format form;
-    if (strcmp(format, "csv") == 0)
-        return report_precision_csv(&cli->out, doc, err);
-    if (!report_format_parse(format, &form))
-        return error_set(err, ERR_INTERNAL, "--format", "%s", format);
-    return report_render(&cli->out, doc, NULL, form, (size_t)cli->width, cli->color, err);
-}
-
-static int show(struct cli *cli, const struct str *document, struct error *err)
-{
-    const char *format = cli_string(cli, "format");
-    if (cli->json || strcmp(format, "json") == 0) {
-        str_add_n(&cli->out, document->text, document->length);
-        cli->document = true;
-        return 0;
-    }
-    json_t *doc = json_parse(document->text, document->length, "report.json", err);
-    int rc = doc ? render(cli, doc, format, err) : ERR_INTERNAL;
-    json_decref(doc);
-    return rc;
-}
-
-static int run_recorded(struct cli *cli, struct precision *p, struct error *err)
-{
-    struct record record;
-    struct str document;
-    int rc = record_open(&record, cli_string(cli, "run-dir"), "precision", cli->argc, cli->argv, err);
-    if (rc)
-        return rc;
-    str_init(&document);
-    rc = precision_record(p, &record, &document, err);
-    if (rc)
-        cli_note(cli, "what was written so far is in %s", record.building);
-    else {
-        cli->record = arena_strdup(&cli->arena, record_path(&record), err);
-        rc = cli->record ? show(cli, &document, err) : ERR_MEMORY;
-    }
-    str_release(&document);
-    return rc;
+    return precision_record(of, record, document, err);
 }
 
 static int run(struct cli *cli, struct error *err)
@@ -74,7 +33,7 @@ static int run(struct cli *cli, struct error *err)
     int rc = precision_open(&p, &o, &cli->progress, err);
     if (rc)
         return rc;
-    rc = run_recorded(cli, &p, err);
+    rc = cli_recorded(cli, "precision", fill, &p, cli_string(cli, "format"), err);
     bool failed = precision_failed(&p);
     precision_close(&p);
     return rc ? rc : failed ? 1 : 0;

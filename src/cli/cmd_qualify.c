@@ -3,8 +3,8 @@
 #include "chips/chips.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/recorded.h"
 #include "ir/policy.h"
-#include "report/qualify.h"
 
 static void read_options(struct cli *cli, struct qualify_options *o)
 {
@@ -24,36 +24,9 @@ static void read_options(struct cli *cli, struct qualify_options *o)
     o->seed = (uint64_t)cli_int(cli, "seed", 0);
 }
 
-static int show(struct cli *cli, const struct str *document, struct error *err)
+static int fill(void *of, struct record *record, struct str *document, struct error *err)
 {
-    if (cli->json) {
-        str_add_n(&cli->out, document->text, document->length);
-        cli->document = true;
-        return 0;
-    }
-    json_t *doc = json_parse(document->text, document->length, "report.json", err);
-    int rc = doc ? report_qualify_text(&cli->out, doc, (size_t)cli->width, cli->color, err) : ERR_INTERNAL;
-    json_decref(doc);
-    return rc;
-}
-
-static int run_recorded(struct cli *cli, struct qualify *q, struct error *err)
-{
-    struct record record;
-    struct str document;
-    int rc = record_open(&record, cli_string(cli, "run-dir"), "qualify", cli->argc, cli->argv, err);
-    if (rc)
-        return rc;
-    str_init(&document);
-    rc = qualify_record(q, &record, &document, err);
-    if (rc)
-        cli_note(cli, "what was written so far is in %s", record.building);
-    else {
-        cli->record = arena_strdup(&cli->arena, record_path(&record), err);
-        rc = cli->record ? show(cli, &document, err) : ERR_MEMORY;
-    }
-    str_release(&document);
-    return rc;
+    return qualify_record(of, record, document, err);
 }
 
 static int run(struct cli *cli, struct error *err)
@@ -64,7 +37,7 @@ static int run(struct cli *cli, struct error *err)
     int rc = qualify_open(&q, &o, &cli->progress, err);
     if (rc)
         return rc;
-    rc = run_recorded(cli, &q, err);
+    rc = cli_recorded(cli, "qualify", fill, &q, "text", err);
     bool refused = q.chosen < 0;
     qualify_close(&q);
     return rc ? rc : refused ? 1 : 0;

@@ -108,7 +108,7 @@ const struct command command_report = {
             "A record whose run failed or never ended is refused, with the reason. With --json the document is the "
             "member `document` of the result, or, when --format asks for another form, `text`.",
             NULL},
-    .options = (const struct option[]){OPTION_FORMAT("text json md html"), {0}},
+    .options = (const struct option[]){OPTION_FORMAT("text json md html csv"), {0}},
     .examples = (const struct example[]){{"assay report runs/qualify-20250101-120000-4711",
                                           "what the run printed, for this terminal's width"},
                                          {"assay report --format html runs/r1 > r1.html", "the page with charts"},

@@ -16,7 +16,8 @@
 int report_qualify_text(struct str *out, const json_t *doc, size_t width, bool color, struct error *err);
 // Everything the document holds, as tables.
 int report_qualify_markdown(struct str *out, const json_t *doc, struct error *err);
-// The same and charts, as one page that needs nothing else: no script, no network.
-int report_qualify_html(struct str *out, const json_t *doc, struct error *err);
+// The same and charts, as one page that needs nothing else: no script, no network. `sha256` is the hash of the
+// document's bytes, which the page carries (report_stale); NULL: not known.
+int report_qualify_html(struct str *out, const json_t *doc, const char *sha256, struct error *err);
 
 #endif

@@ -9,6 +9,7 @@
 #include "report/qualify.h"
 #include "report/qualify_charts.h"
 #include "report/qualify_tables.h"
+#include "report/stale.h"
 #include "report/svg.h"
 
 static int table(struct str *out, void (*fill)(struct table *, const json_t *), const json_t *o, struct error *err)
@@ -338,7 +339,7 @@ static const struct section {
     {"files", "Files", NULL, qualify_table_files, NULL, NULL},
 };
 
-int report_qualify_html(struct str *out, const json_t *doc, struct error *err)
+int report_qualify_html(struct str *out, const json_t *doc, const char *sha256, struct error *err)
 {
     const json_t *result = qualify_result(doc, err);
     if (!result)
@@ -367,7 +368,10 @@ int report_qualify_html(struct str *out, const json_t *doc, struct error *err)
     html_section_end(out);
     str_add(out, "<footer>Every number carries its origin: <i class=\"tag\">S</i> from a sheet, <i class=\"tag\">D</i> "
                  "derived by a formula, <i class=\"tag\">M</i> measured on the device named above; rest the pointer on "
-                 "a number for its source. All samples are in the record.</footer>\n");
+                 "a number for its source. All samples are in the record.");
+    if (sha256)
+        str_addf(out, " Page and charts: " REPORT_STALE_MARK "%.64s.", sha256);
+    str_add(out, "</footer>\n");
     html_end(out);
     return rc ? rc : str_check(out, err);
 }

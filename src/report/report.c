@@ -7,33 +7,45 @@
 #include "report/precision.h"
 #include "report/qualify.h"
 
-static int qualify_html(struct str *out, const json_t *doc, const char *sha256, struct error *err)
-{
-    (void)sha256;
-    return report_qualify_html(out, doc, err);
-}
-
 // One row per schema that has a report.
 static const struct report {
     const char *schema;
     int (*text)(struct str *out, const json_t *doc, size_t width, bool color, struct error *err);
     int (*markdown)(struct str *out, const json_t *doc, struct error *err);
     int (*html)(struct str *out, const json_t *doc, const char *sha256, struct error *err);
+    int (*csv)(struct str *out, const json_t *doc, struct error *err); // NULL: has none
 } reports[] = {
-    {"assay.qualify/1", report_qualify_text, report_qualify_markdown, qualify_html},
-    {"assay.precision/1", report_precision_text, report_precision_markdown, report_precision_html},
+    {"assay.qualify/1", report_qualify_text, report_qualify_markdown, report_qualify_html, NULL},
+    {"assay.precision/1", report_precision_text, report_precision_markdown, report_precision_html,
+     report_precision_csv},
 };
 
 bool report_format_parse(const char *name, enum report_format *out)
 {
-    static const char *const names[] = {"text", "md", "html"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const names[] = {"text", "md", "html", "csv"};
+    for (int i = 0; i < 4; i++) {
         if (strcmp(name, names[i]) == 0) {
             *out = (enum report_format)i;
             return true;
         }
     }
     return false;
+}
+
+static int render(const struct report *r, struct str *out, const json_t *doc, const char *sha256,
+                  enum report_format format, size_t width, bool color, struct error *err)
+{
+    switch (format) {
+    case REPORT_TEXT:
+        return r->text(out, doc, width, color, err);
+    case REPORT_MARKDOWN:
+        return r->markdown(out, doc, err);
+    case REPORT_HTML:
+        return r->html(out, doc, sha256, err);
+    case REPORT_CSV:
+        break;
+    }
+    return r->csv ? r->csv(out, doc, err) : error_set(err, ERR_USAGE, "--format", "%s has no form csv", r->schema);
 }
 
 int report_render(struct str *out, const json_t *doc, const char *sha256, enum report_format format, size_t width,
@@ -46,9 +58,7 @@ int report_render(struct str *out, const json_t *doc, const char *sha256, enum r
         const struct report *r = &reports[i];
         if (strcmp(r->schema, schema) == 0) {
             str_release(&known);
-            return format == REPORT_TEXT       ? r->text(out, doc, width, color, err)
-                   : format == REPORT_MARKDOWN ? r->markdown(out, doc, err)
-                                               : r->html(out, doc, sha256, err);
+            return render(r, out, doc, sha256, format, width, color, err);
         }
         str_addf(&known, "%s%s", i ? ", " : "", r->schema);
     }

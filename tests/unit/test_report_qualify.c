@@ -309,7 +309,7 @@ TEST(report_qualify_html_is_well_formed)
     struct str s;
     size_t numbers = 0;
     str_init(&s);
-    REQUIRE_OK(report_qualify_html(&s, doc, &err), &err);
+    REQUIRE_OK(report_qualify_html(&s, doc, NULL, &err), &err);
     const char *page = str_text(&s);
     CHECK(clean(page, false));
     CHECK(html_well_formed(page, &numbers));
@@ -333,7 +333,7 @@ TEST(report_qualify_html_draws_every_sample)
     struct error err = {0};
     struct str s;
     str_init(&s);
-    REQUIRE_OK(report_qualify_html(&s, doc, &err), &err);
+    REQUIRE_OK(report_qualify_html(&s, doc, NULL, &err), &err);
     size_t dots = 0, samples = 0, i;
     for (const char *p = str_text(&s); (p = strstr(p, "h0")); p += 2)
         dots += p[2] == 'M' || p[2] == '"';
@@ -364,7 +364,7 @@ TEST(report_qualify_refuses_other_documents)
         str_init(&s);
         CHECK_INT(report_qualify_text(&s, doc, 80, false, &err), ERR_INPUT);
         CHECK_INT(report_qualify_markdown(&s, doc, &err), ERR_INPUT);
-        CHECK_INT(report_qualify_html(&s, doc, &err), ERR_INPUT);
+        CHECK_INT(report_qualify_html(&s, doc, NULL, &err), ERR_INPUT);
         CHECK_STR(str_text(&s), "");
         str_release(&s);
         json_decref(doc);
@@ -382,7 +382,7 @@ static int render_all(const json_t *doc, const char *what)
     str_clear(&s);
     ok &= report_qualify_markdown(&s, doc, &err) == 0 && markdown_well_formed(str_text(&s));
     str_clear(&s);
-    ok &= report_qualify_html(&s, doc, &err) == 0 && html_well_formed(str_text(&s), &numbers);
+    ok &= report_qualify_html(&s, doc, NULL, &err) == 0 && html_well_formed(str_text(&s), &numbers);
     if (!ok)
         printf("  with %s changed: %s %s\n", what, err.where, err.message);
     str_release(&s);
