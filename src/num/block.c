@@ -218,7 +218,9 @@ static void encode_block(const struct block_format *f, const struct block_cast *
         double v = f->tensor_scale ? (double)(x * (float)factor) : (double)x * factor;
         uint8_t code = encode_element(f, v, &element, &counts);
         b->codes[i * b->step] = code;
-        double error = fabs((double)decode_value(f, code, *scale, g) - (double)x);
+        float back = decode_value(f, code, *scale, g);
+        stats->overflowed += isinf(back) != 0;
+        double error = fabs((double)back - (double)x);
         sum->error += error * error;
         sum->value += (double)x * (double)x;
         stats->max_abs_error = fmax(stats->max_abs_error, error);

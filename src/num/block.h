@@ -76,6 +76,7 @@ struct block_stats {
     size_t zero_blocks;
     size_t clipped;              // elements beyond the largest one, after rounding
     size_t flushed;              // not 0, but the result is 0
+    size_t overflowed;           // finite, and beyond f32 when decoded: elements at its very end that round up
     size_t clamped_scales;       // k beyond [-127, 127], s beyond [2^-6, 448]; blocks of zeros are not in it
     double scale_min, scale_max; // of blocks that are not NaN, g included; NaN where there is none
     double rel_l2;               // ||x' - x|| / ||x|| over finite inputs, in f64; NaN where ||x|| is 0

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/json.h"
+
 #define IEEE     FORMAT_NAN_IEEE, FORMAT_INFINITY_IEEE, FORMAT_ZERO_SIGNED
 #define FINITE   FORMAT_NAN_ALL_ONES, FORMAT_INFINITY_NONE, FORMAT_ZERO_SIGNED
 #define FNUZ     FORMAT_NAN_NEGATIVE_0, FORMAT_INFINITY_NONE, FORMAT_ZERO_POSITIVE
@@ -75,20 +77,20 @@ const struct format *format_tf32(void)
 
 size_t format_code_bytes(const struct format *f)
 {
-    size_t bits = (size_t)(f->bits + f->shift);
-    return bits <= 8 ? 1 : bits / 8;
+    int bits = f->bits + f->shift;
+    return bits <= 8 ? 1 : (size_t)bits / 8;
 }
 
-// 2^k, k < 64
+// 2^k; 0 from 2^64 on, which does not fit.
 static uint64_t power(int k)
 {
-    return (uint64_t)1 << k;
+    return k < 64 ? (uint64_t)1 << k : 0;
 }
 
 // The n low bits; n <= 64.
 static uint64_t low_bits(int n)
 {
-    return n == 64 ? UINT64_MAX : power(n) - 1;
+    return power(n) - 1;
 }
 
 // Codes within this file are not shifted and, but for integers, without the sign, until the last step.
@@ -534,34 +536,34 @@ void format_unpack(int bits, bool is_signed, uint8_t *codes, const uint8_t *pack
 static void add_value(struct str *out, double v)
 {
     int e;
-    if (frexp(v, &e) == 0.5 && (e - 1 < -3 || e - 1 > 20))
+    char text[32];
+    if (frexp(v, &e) == 0.5 && (e - 1 < -3 || e - 1 > 20)) {
         str_addf(out, "2^%d", e - 1);
-    else if (v == (double)(float)v && fabs(v) < 1e6)
-        str_addf(out, "%.9g", v);
-    else
-        str_addf(out, "%.17g", v);
+        return;
+    }
+    json_number(text, v);
+    str_add(out, text);
 }
 
 static void add_overflow(struct str *out, const struct format *f)
 {
-    if (f->dtype == DT_F64)
-        str_add(out, "infinity"); // nothing wider is cast to it
-    else if (f->infinity == FORMAT_INFINITY_NONE && f->nan == FORMAT_NAN_NONE)
+    if (f->infinity == FORMAT_INFINITY_NONE && f->nan == FORMAT_NAN_NONE) {
         str_add(out, "the largest");
-    else {
-        // The tie above the largest value goes to the code with an even last bit.
-        double half_step = ldexp(1, format_max_exponent(f) - f->mantissa_bits - 1);
-        str_add(out, max_magnitude(f) & 1 ? "from " : "above ");
-        add_value(out, format_max(f) + half_step);
-        str_add(out, f->infinity == FORMAT_INFINITY_IEEE ? " infinity" : " NaN");
+        return;
     }
+    str_add(out, f->infinity == FORMAT_INFINITY_IEEE ? "infinity" : "NaN");
+    if (f->dtype == DT_F64) // nothing wider is cast to it
+        return;
+    // The tie above the largest value goes to the code with an even last bit; without fraction bits, up.
+    str_add(out, (max_magnitude(f) & 1) || f->mantissa_bits == 0 ? " from " : " above ");
+    add_value(out, format_max(f) + ldexp(1, format_max_exponent(f) - f->mantissa_bits - 1));
 }
 
 void format_print_table(struct str *out)
 {
     static const char *const zeros[] = {"0, -0", "0", "none"};
     str_add(out, "| format | bits: sign, exponent, fraction | bias | largest | smallest normal | smallest subnormal | "
-                 "zeros | NaN codes | numbers | a plain cast gives beyond the largest |\n"
+                 "zeros | NaN codes, hexadecimal | codes that are numbers | a plain cast gives |\n"
                  "|---|---|---|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < ROWS; i++) {
         const struct format *f = &table[i];

@@ -118,9 +118,9 @@ struct format_counts {
 };
 
 // Rounds v once and gives its code. Sign of zero and of NaN are kept where the format has them; a NaN becomes the quiet
-// NaN without payload, -0 in f6 and f4, 0 in integers. E8M0 holds no 0 and no sign: 0, -0 and negative values are NaN
-// (SATURATE: the smallest value), and positive values below the smallest are the smallest.
-// counts may be NULL.
+// NaN without payload; 0 in integers; -0 in f6 and f4. E8M0 holds no 0
+// and no sign: 0, -0 and negative values are NaN (SATURATE: the smallest value), and positive values below the smallest
+// are the smallest. counts may be NULL.
 uint64_t format_encode(const struct format *f, double v, const struct format_cast *cast, struct format_counts *counts);
 // The exact value of a code (bits above the format's are ignored, as ml_dtypes does). NaN is quiet, with its sign.
 double format_decode(const struct format *f, uint64_t code);
