@@ -36,12 +36,11 @@ bool nest_add(struct nest *n, int64_t start_ps, int64_t end_ps, uint32_t key, in
 {
     if (n->begun && (start_ps < n->last_start_ps))
         return false;
-    // Of two that start together the longer one comes first; one that has ended meanwhile does not care.
-    if (n->begun && start_ps == n->last_start_ps && n->depth && n->open[n->depth - 1].start_ps == start_ps &&
-        end_ps > n->open[n->depth - 1].end_ps)
-        return false;
     while (n->depth && n->open[n->depth - 1].end_ps <= start_ps)
         close_top(n);
+    // Of two that start together the longer one comes first. One that has no length has just been closed.
+    if (n->depth && n->open[n->depth - 1].start_ps == start_ps && end_ps > n->open[n->depth - 1].end_ps)
+        return false;
     // Its time is taken from those below it, each as far as it reaches. One that it outlasts is passed over by all that
     // start later, so none is passed twice, however events overlap.
     int64_t at = start_ps;

@@ -32,8 +32,8 @@ struct nest {
 
 // `closed` is called once for each event, when it can have no more children.
 void nest_init(struct nest *n, void (*closed)(void *, uint32_t, int64_t, int64_t), void *context);
-// end_ps >= start_ps, and their difference fits. False, and nothing is done, when the event starts before the last one
-// (or together with it and is longer): the caller sorts and begins anew. ERR_MEMORY through *rc.
+// end_ps >= start_ps, and their difference fits. False when the event starts before the last one (or together
+// with it and is longer): the caller sorts and begins anew. ERR_MEMORY through *rc.
 bool nest_add(struct nest *n, int64_t start_ps, int64_t end_ps, uint32_t key, int *rc, struct error *err);
 void nest_finish(struct nest *n); // closes what is open
 void nest_release(struct nest *n);

@@ -6,14 +6,18 @@
 
 // ---- Damage
 
+void xdamage_add(struct xdamage *d, const struct xdamage *more)
+{
+    size_t count = d->count + more->count;
+    if (more->what && (!d->what || more->offset < d->offset))
+        *d = *more;
+    d->count = count;
+}
+
 static void found(const struct xspace *space, struct xdamage *d, const char *where, const char *what, const uint8_t *at)
 {
-    uint64_t offset = (uint64_t)(at - space->bytes.data);
-    if (!d->count++ || offset < d->offset) {
-        d->what = what;
-        d->where = where;
-        d->offset = offset;
-    }
+    struct xdamage one = {.what = what, .where = where, .offset = (uint64_t)(at - space->bytes.data), .count = 1};
+    xdamage_add(d, &one);
 }
 
 static void note(struct xspace *space, const struct pb_reader *r, const char *where)

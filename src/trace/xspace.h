@@ -181,7 +181,8 @@ struct xstat {
     };
 };
 
-// Adds to `d` what a walk that has ended found damaged.
+// Adds to `d` what a walk that has ended found damaged, and one damage to another.
+void xdamage_add(struct xdamage *d, const struct xdamage *more);
 void xevents_damage(const struct xspace *space, const struct xevents *walk, struct xdamage *d);
 
 // One XStat message. A reference (field 7) is the name of a row of the plane's stat_table, and comes out as a text; one

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/ops.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/tally.h"
+
+struct task {
+    struct trace_device *device;
+    struct xline *line;
+    struct tally_ids ids;
+    int64_t origin_ns;
+    struct tally tally;
+    struct xdamage damage;
+    int rc;
+    struct error error;
+};
+
+// ---- Walking
+
+static void walk_one(struct task *k)
+{
+    struct file_guard g;
+    if (FILE_GUARD(&g, &k->device->file->map)) {
+        k->rc = file_guard_error(&g, &k->error);
+        return;
+    }
+    k->rc = tally_line(&k->tally, k->device, k->line, &k->ids, k->origin_ns, &k->damage, &k->error);
+    file_guard_end(&g);
+}
+
+static void walk_some(void *context, size_t from, size_t to)
+{
+    struct task *const *tasks = context;
+    for (size_t i = from; i < to; i++)
+        walk_one(tasks[i]);
+}
+
+// The longest first, so that no thread is left with one at the end.
+static int by_size(const void *a, const void *b)
+{
+    size_t x = (*(struct task *const *)a)->line->events.size, y = (*(struct task *const *)b)->line->events.size;
+    return (x < y) - (x > y);
+}
+
+// What the lines of a file count from: nothing where times are small, as they are in a saved profile, and the earliest
+// where they are times of day.
+static int64_t origin(const struct trace *t)
+{
+    int64_t least = INT64_MAX;
+    for (size_t i = 0; i < t->n_files; i++) {
+        for (size_t k = 0; k < t->files[i].space.n_planes; k++) {
+            const struct xplane *p = &t->files[i].space.planes[k];
+            for (size_t j = 0; j < p->n_lines; j++) {
+                if (p->lines[j].events.size && p->lines[j].timestamp_ns < least)
+                    least = p->lines[j].timestamp_ns;
+            }
+        }
+    }
+    return least > 1000000000000000 && least < INT64_MAX ? least : 0; // 11 days
+}
+
+static int make_tasks(struct trace *t, struct trace_ops *o, struct task **out, size_t *n, struct error *err)
+{
+    for (size_t i = 0; i < o->devices.n; i++)
+        *n += o->devices.items[i].n_lines;
+    struct task *tasks = arena_new(&o->arena, struct task, *n, err), *next = tasks;
+    if (!tasks)
+        return ERR_MEMORY;
+    int64_t origin_ns = origin(t);
+    for (size_t i = 0; i < o->devices.n; i++) {
+        struct trace_device *d = &o->devices.items[i];
+        struct tally_ids ids;
+        tally_ids(&ids, d->plane);
+        for (size_t k = 0; k < d->n_lines; k++)
+            *next++ = (struct task){.device = d, .line = d->lines[k], .ids = ids, .origin_ns = origin_ns};
+    }
+    *out = tasks;
+    return 0;
+}
+
+// ---- Rows
+
+struct naming {
+    const struct xplane *plane;
+    struct trace_op *op;
+    double flop, bytes; // of one occurrence, from the table
+};
+
+static void read_naming(struct naming *n, struct xstats walk)
+{
+    struct trace_op *op = n->op;
+    const struct {
+        const char *name;
+        struct slice *text;
+    } texts[] = {{"hlo_op", &op->name},
+                 {"hlo_category", &op->category},
+                 {"hlo_module", &op->module},
+                 {"tf_op", &op->scope},
+                 {"source", &op->source}};
+    struct xstat s;
+    while (xstat_next(&walk, &s)) {
+        const struct xmeta *row = xtable_find(&n->plane->stat_table, s.metadata_id);
+        if (row && s.kind == XSTAT_TEXT) {
+            for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+                if (slice_is(row->name, texts[i].name))
+                    *texts[i].text = s.bytes;
+            }
+            op->is_operation |= slice_is(row->name, "hlo_op");
+        } else if (row && (s.kind == XSTAT_INT || s.kind == XSTAT_UINT)) {
+            if (slice_is(row->name, "program_id"))
+                op->program_id = s.unsigned_number;
+            else if (slice_is(row->name, "flops"))
+                n->flop = (double)s.integer;
+            else if (slice_is(row->name, "bytes_accessed"))
+                n->bytes = (double)s.integer;
+        }
+    }
+}
+
+static void make_row(struct trace_op *op, const struct task *k, const struct tally_entry *e)
+{
+    const struct xplane *p = k->device->plane;
+    const struct xmeta *row = xtable_find(&p->event_table, e->key.metadata_id);
+    struct naming n = {.plane = p, .op = op, .flop = NAN, .bytes = NAN};
+    *op = (struct trace_op){.occurrences = e->occurrences, .self_ps = e->self_ps, .total_ps = e->total_ps};
+    if (row) {
+        op->name = row->display_name.size ? row->display_name : row->name;
+        op->is_operation = k->device->kind == TRACE_TPU || k->device->kind == TRACE_SPARSE_CORE;
+        read_naming(&n, xmeta_stats(p, row));
+    }
+    op->flop = n.flop * (double)e->occurrences;
+    op->bytes = n.bytes * (double)e->occurrences;
+    read_naming(&n, xevent_stats(p, &e->first));
+    if (e->has_cost) {
+        op->flop = e->flop;
+        op->bytes = e->bytes;
+    }
+}
+
+static int copy_slice(struct arena *arena, struct slice *s, struct error *err)
+{
+    const char *copy = arena_strndup(arena, (const char *)s->data, s->size, err);
+    s->data = (const uint8_t *)copy;
+    return copy ? 0 : ERR_MEMORY;
+}
+
+// The rows of one line, with copies of their texts: what follows needs no file any more.
+static int make_rows(struct trace_ops *o, const struct task *k, struct error *err)
+{
+    struct file_guard g;
+    if (FILE_GUARD(&g, &k->device->file->map))
+        return file_guard_error(&g, err);
+    int rc = 0;
+    for (size_t i = 0; i < k->tally.n && !rc; i++) {
+        struct trace_op *op = &o->rows[o->n_rows++];
+        make_row(op, k, &k->tally.entries[i]);
+        struct slice *texts[5] = {&op->name, &op->category, &op->module, &op->scope, &op->source};
+        for (size_t j = 0; j < 5 && !rc; j++)
+            rc = copy_slice(&o->arena, texts[j], err);
+    }
+    file_guard_end(&g);
+    return rc;
+}
+
+static int compare(struct slice a, struct slice b)
+{
+    size_t n = a.size < b.size ? a.size : b.size;
+    int c = n ? memcmp(a.data, b.data, n) : 0;
+    return c ? c : (a.size > b.size) - (a.size < b.size);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct trace_op *x = a, *y = b;
+    if (x->program_id != y->program_id)
+        return x->program_id < y->program_id ? -1 : 1;
+    if (x->is_operation != y->is_operation)
+        return x->is_operation ? -1 : 1;
+    return compare(x->name, y->name);
+}
+
+static int by_self(const void *a, const void *b)
+{
+    const struct trace_op *x = a, *y = b;
+    if (x->self_ps != y->self_ps)
+        return x->self_ps < y->self_ps ? 1 : -1;
+    return by_name(a, b);
+}
+
+static int64_t sum(int64_t a, int64_t b)
+{
+    int64_t r;
+    return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
+}
+
+static void merge(struct trace_ops *o)
+{
+    size_t n = 0;
+    qsort(o->rows, o->n_rows, sizeof *o->rows, by_name);
+    for (size_t i = 0; i < o->n_rows; i++) {
+        struct trace_op *into = n ? &o->rows[n - 1] : NULL, *op = &o->rows[i];
+        if (!into || by_name(into, op) != 0) {
+            o->rows[n++] = *op;
+            continue;
+        }
+        into->occurrences += op->occurrences;
+        into->self_ps = sum(into->self_ps, op->self_ps);
+        into->total_ps = sum(into->total_ps, op->total_ps);
+        into->flop += op->flop;
+        into->bytes += op->bytes;
+    }
+    o->n_rows = n;
+    qsort(o->rows, n, sizeof *o->rows, by_self);
+    for (size_t i = 0; i < n; i++)
+        o->self_ps = sum(o->self_ps, o->rows[i].self_ps);
+}
+
+static void line_facts(struct trace_ops_line *l, const struct task *k)
+{
+    const struct tally *t = &k->tally;
+    *l = (struct trace_ops_line){
+        .device = k->device,
+        .line = k->line,
+        .events = t->events,
+        .first_ps = t->first_ps,
+        .last_ps = t->last_ps,
+        .union_ps = t->union_ps,
+        .overlaps = t->overlaps,
+        .out_of_range = t->out_of_range,
+        .device_clock = t->device_clock,
+        .sorted = t->sorted,
+    };
+}
+
+static int collect(struct trace_ops *o, const struct task *tasks, size_t n, struct error *err)
+{
+    size_t rows = 0;
+    for (size_t i = 0; i < n; i++)
+        rows += tasks[i].tally.n;
+    o->rows = arena_new(&o->arena, struct trace_op, rows, err);
+    o->lines = arena_new(&o->arena, struct trace_ops_line, n, err);
+    if (!o->rows || !o->lines)
+        return ERR_MEMORY;
+    o->n_lines = n;
+    int rc = 0;
+    for (size_t i = 0; i < n && !rc; i++) {
+        line_facts(&o->lines[i], &tasks[i]);
+        xdamage_add(&tasks[i].device->file->space.damage, &tasks[i].damage);
+        rc = make_rows(o, &tasks[i], err);
+    }
+    if (!rc)
+        merge(o);
+    return rc;
+}
+
+static int walk_all(struct trace_ops *o, struct task *tasks, size_t n, struct threads *threads, struct error *err)
+{
+    struct task **order = arena_alloc(&o->arena, n, sizeof(void *), err);
+    if (!order)
+        return ERR_MEMORY;
+    for (size_t i = 0; i < n; i++)
+        order[i] = &tasks[i];
+    if (n)
+        qsort(order, n, sizeof *order, by_size);
+    threads_for(threads, n, 1, walk_some, order);
+    int rc = 0;
+    for (size_t i = 0; i < n && !rc; i++) {
+        rc = tasks[i].rc;
+        if (rc && err)
+            *err = tasks[i].error;
+    }
+    return rc ? rc : collect(o, tasks, n, err);
+}
+
+int trace_ops(struct trace *t, struct threads *threads, struct trace_ops *out, struct error *err)
+{
+    struct task *tasks = NULL;
+    size_t n = 0;
+    memset(out, 0, sizeof *out);
+    arena_init(&out->arena);
+    int rc = trace_find_devices(t, &out->devices, err);
+    if (!rc)
+        rc = make_tasks(t, out, &tasks, &n, err);
+    if (!rc)
+        rc = walk_all(out, tasks, n, threads, err);
+    for (size_t i = 0; tasks && i < n; i++)
+        tally_release(&tasks[i].tally);
+    return rc;
+}
+
+void trace_ops_release(struct trace_ops *o)
+{
+    arena_release(&o->arena);
+    memset(o, 0, sizeof *o);
+}
