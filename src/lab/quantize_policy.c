@@ -17,6 +17,7 @@ static const struct {
     {"f16", "f16"},
     {"w8a16", "int8/channel"},
     {"w8a8", "int8/channel"},
+    {"w8a8-static", "int8/channel"},
     {"w4a16", "int4/group:32"},
     {"fp8", "f8e4m3fn/tensor"},
     {"mxfp8", "mxfp8-e4m3"},

@@ -566,7 +566,7 @@ TEST(lab_quantize_policies_spell_and_refuse)
     static const struct {
         const char *text, *message;
     } bad[] = {
-        {"w9", "policy 'w9' is not known; there are f32, bf16, f16, w8a16, w8a8, w4a16, fp8, mxfp8, mxfp6, mxfp8-e4m3"},
+        {"w9", "policy 'w9' is not known; there are f32, bf16, f16, w8a16, w8a8, w8a8-static, w4a16, fp8"},
         {"", "policy '' is not known"},
         {"a=bf16", "does not say how weights are stored (w=)"},
         {"w=int8,w=int4", "w= is given twice"},
