@@ -4,9 +4,11 @@
 #include "cli/options.h"
 #include "cli/recorded.h"
 
-static void read_options(struct cli *cli, struct precision_options *o)
+static int read_options(struct cli *cli, struct precision_options *o, struct error *err)
 {
-    o->worker.device = cli_string(cli, "device");
+    o->worker.device = cli_string(cli, cli_given(cli, "platform") ? "platform" : "device");
+    if (cli_given(cli, "platform") && cli_given(cli, "device"))
+        return error_set(err, ERR_USAGE, "--platform", "it is another name of --device: give one of them");
     o->worker.plugin_path = cli_string(cli, "plugin");
     o->worker.threads = (int)cli_int(cli, "threads", 0);
     o->worker.load_timeout_s = o->worker.compile_timeout_s = o->worker.run_timeout_s = cli_double(cli, "timeout", 0);
@@ -18,6 +20,7 @@ static void read_options(struct cli *cli, struct precision_options *o)
     o->outputs = cli_int(cli, "outputs", 0);
     o->steps = cli_int(cli, "steps", 0);
     o->trace = cli_flag(cli, "trace");
+    return 0;
 }
 
 static int fill(void *of, struct record *record, struct str *document, struct error *err)
@@ -29,8 +32,9 @@ static int run(struct cli *cli, struct error *err)
 {
     struct precision p;
     struct precision_options o = {0};
-    read_options(cli, &o);
-    int rc = precision_open(&p, &o, &cli->progress, err);
+    int rc = read_options(cli, &o, err);
+    if (!rc)
+        rc = precision_open(&p, &o, &cli->progress, err);
     if (rc)
         return rc;
     rc = cli_recorded(cli, "precision", fill, &p, cli_string(cli, "format"), err);
@@ -56,6 +60,7 @@ static const struct option options[] = {
      .words = precision_words,
      .help = "a suite to run; may be given several times"},
     OPTION_DEVICE,
+    {.name = "platform", .kind = OPTION_STRING, .argument = "DEVICE", .help = "another name of --device"},
     OPTION_PLUGIN,
     {.name = "batch",
      .kind = OPTION_INT,
@@ -92,6 +97,8 @@ static const struct option options[] = {
 
 static const struct example examples[] = {
     {"assay precision --suite accumulate", "how a sum is accumulated: in f32, in bf16 at every step, or rounded once"},
+    {"assay precision --suite lab --batch 1 --features 127 --outputs 65 --trace",
+     "f32, bf16 and int8 operands at another shape, with a profile"},
     {NULL, NULL},
 };
 

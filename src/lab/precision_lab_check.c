@@ -175,14 +175,15 @@ static void check_hash(struct lab_problem *q, const struct lab_input *in, const 
     memcpy(both, in->x, xs);
     memcpy(both + xs, q->w, ws);
     snprintf(name, sizeof name, "%s: sha256 of x and w", in->name);
-    if (sha256_bytes(both, xs + ws, hex, &q->p->error) == 0)
-        precision_check_text(q->p, name, "the inputs are those of the published run", expected, hex);
+    if (sha256_bytes(both, xs + ws, hex, &q->p->error))
+        return;
+    hex[strlen(expected)] = '\0';
+    precision_check_text(q->p, name, "the inputs are those of the published run", expected, hex);
 }
 
 void lab_check_published(struct lab_problem *q)
 {
-    static const char *const hashes[2] = {"2a60a6fffbe58b36068d5b6bd4e205f4cc7a1dbf59b023e8922e2a36c1697032",
-                                          "5eddbc8a013fe228d81b118f53fd60da4c7af1c0e06c28d49a4a4f04ca6b92c4"};
+    static const char *const hashes[2] = {"2a60a6fffbe58b36068d5b6bd4e205f4", "5eddbc8a013fe228d81b118f53fd60da"};
     static const struct {
         enum lab_policy policy;
         int input;

@@ -56,19 +56,22 @@ static void texts(struct str *out, const json_t *suite, const char *section)
 {
     for (size_t i = 0; i < doc_count(suite, "cases"); i++) {
         const json_t *c = doc_item(suite, "cases", i);
-        struct str words;
+        struct str words, title;
         str_init(&words);
+        str_init(&title);
+        precision_show_title(&title, c);
         if (precision_show_belongs(c, section))
             precision_show_texts(&words, c);
         if (words.length) {
             str_add(out, "<p class=\"about\"><b>");
-            html_text(out, doc_text(c, "label", ""));
+            html_text(out, str_text(&title));
             str_add(out, "</b>: ");
             html_text(out, str_text(&words));
             str_add(out, "</p>\n");
         }
-        out->failed |= words.failed;
+        out->failed |= words.failed || title.failed;
         str_release(&words);
+        str_release(&title);
     }
 }
 

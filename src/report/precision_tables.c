@@ -298,6 +298,12 @@ void precision_show_cases(struct table *t, const json_t *suite, const char *sect
     }
 }
 
+void precision_show_title(struct str *out, const json_t *c)
+{
+    const char *input = doc_text(c, "input", NULL);
+    str_addf(out, "%s%s%s", doc_text(c, "label", ""), input ? ", " : "", input ? input : "");
+}
+
 void precision_show_texts(struct str *out, const json_t *c)
 {
     const char *key;

@@ -19,6 +19,8 @@ const char *precision_show_against(const json_t *suite, const char *section);
 size_t precision_show_failed(const json_t *suite);
 
 bool precision_show_belongs(const json_t *c, const char *section);
+// What the case is called outside its table: label and input.
+void precision_show_title(struct str *out, const json_t *c);
 // The facts of a case that are texts, appended: "requested: highest; lowered: ...".
 void precision_show_texts(struct str *out, const json_t *c);
 

@@ -55,7 +55,8 @@ static void text_facts(const struct page *p, const json_t *suite, const char *se
         if (precision_show_belongs(c, section))
             precision_show_texts(&words, c);
         if (words.length) {
-            str_addf(&lead, "%s: %s", doc_text(c, "label", ""), str_text(&words));
+            precision_show_title(&lead, c);
+            str_addf(&lead, ": %s", str_text(&words));
             page_paragraph(p, PAGE_DIM, "", str_text(&lead));
         }
         p->out->failed |= words.failed || lead.failed;
