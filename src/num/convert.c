@@ -5,6 +5,8 @@
 
 #include <float.h>
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -32,7 +34,7 @@ const struct convert_kernels *convert_kernels(void)
     }
 }
 
-// --- integers and pred: f32 holds those of 16 bits and less, f64 those of 32 -----------------------------------------
+// --- integers and pred: f32 holds those of 16 bits and less, f64 those of 32
 
 typedef void convert_fn(void *dst, const void *src, size_t n);
 
@@ -116,7 +118,6 @@ static const struct {
 };
 
 // --- floats of at most 16 bits
-// ----------------------------------------------------------------------------------------
 
 // The value of a magnitude's code as if the format had no specials: what arithmetic makes that code from.
 static double natural(const struct format *f, uint64_t code)
@@ -156,7 +157,6 @@ static void narrow_rule(const struct format *f, enum format_overflow overflow, s
 }
 
 // --- the plan of one call
-// ---------------------------------------------------------------------------------------------
 
 enum {
     CHUNK = 1024
@@ -166,9 +166,9 @@ struct plan {
     enum dtype to, from;
     const struct convert_kernels *k;
     const struct format *to_format, *from_format; // NULL as format_of
-    struct convert_narrow rule;
+    const struct convert_narrow *rule;
     void (*narrow)(void *dst, const void *src, size_t n, const struct convert_narrow *rule, bool stream);
-    uint32_t table[256]; // f32 of each code of a source of at most 8 bits
+    const uint32_t *table; // f32 of each code of a source of at most 8 bits
     struct format_cast cast;
     uint8_t *dst;
     const uint8_t *src;
@@ -186,6 +186,31 @@ static bool is_table(const struct format *f)
     return f && !format_is_integer(f) && f->bits <= 8;
 }
 
+// What is made once for each type, at its first use.
+struct type_facts {
+    atomic_bool ready;
+    struct convert_narrow rules[FORMAT_OVERFLOW_ERROR + 1]; // by overflow
+    uint32_t table[256];
+};
+
+static const struct type_facts *type_facts(enum dtype t)
+{
+    static struct type_facts all[DT_COUNT];
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct type_facts *facts = &all[t];
+    if (atomic_load_explicit(&facts->ready, memory_order_acquire))
+        return facts;
+    const struct format *f = format_of(t);
+    pthread_mutex_lock(&lock);
+    for (int overflow = 0; is_narrow(f) && overflow <= FORMAT_OVERFLOW_ERROR; overflow++)
+        narrow_rule(f, (enum format_overflow)overflow, &facts->rules[overflow]);
+    for (unsigned c = 0; is_table(f) && c < 256; c++)
+        facts->table[c] = bits_of((float)format_decode(f, c));
+    atomic_store_explicit(&facts->ready, true, memory_order_release);
+    pthread_mutex_unlock(&lock);
+    return facts;
+}
+
 static void plan_init(struct plan *p, enum dtype to, enum dtype from, enum format_overflow overflow)
 {
     p->to = to;
@@ -193,16 +218,13 @@ static void plan_init(struct plan *p, enum dtype to, enum dtype from, enum forma
     p->k = convert_kernels();
     p->to_format = format_of(to);
     p->from_format = format_of(from);
-    p->narrow = NULL;
     p->cast = (struct format_cast){.rounding = FORMAT_NEAREST_EVEN, .overflow = overflow};
     if (is_narrow(p->to_format)) {
-        narrow_rule(p->to_format, overflow, &p->rule);
+        p->rule = &type_facts(to)->rules[overflow];
         p->narrow = to == DT_BF16 ? p->k->bf16_f32 : to == DT_F16 ? p->k->f16_f32 : p->k->f8_f32;
     }
-    if (is_table(p->from_format)) {
-        for (unsigned c = 0; c < 256; c++)
-            p->table[c] = bits_of((float)format_decode(p->from_format, c));
-    }
+    if (is_table(p->from_format))
+        p->table = type_facts(from)->table;
 }
 
 static bool holds_in_f32(enum dtype t)
@@ -305,7 +327,7 @@ static void convert_chunk(const struct plan *p, uint8_t *dst, const uint8_t *src
     } else if (p->to == DT_F64) {
         to_f64(p, dst, src, n, false);
     } else if (p->narrow) {
-        p->narrow(packed ? codes : dst, narrow_input(p, src, n, f32), n, &p->rule, p->stream && !packed);
+        p->narrow(packed ? codes : dst, narrow_input(p, src, n, f32), n, p->rule, p->stream && !packed);
     } else if (p->to == DT_S64 && p->from == DT_U64) {
         s64_u64(dst, src, n);
     } else if (p->to == DT_U64 && p->from == DT_S64) {
@@ -338,7 +360,6 @@ static void convert_range(void *context, size_t from, size_t to)
 }
 
 // --- FORMAT_OVERFLOW_ERROR
-// --------------------------------------------------------------------------------------------
 
 // Can the chunk hold anything that has no place in the target? Most do not, and are not looked at one by one.
 static bool suspicious(const struct plan *p, const uint8_t *src, size_t n)
@@ -350,7 +371,7 @@ static bool suspicious(const struct plan *p, const uint8_t *src, size_t n)
     if (made != f32)
         memcpy(f32, made, n * sizeof *f32);
     // f64 beyond f32 rounds (to odd) to its largest number.
-    uint32_t limit = p->narrow && p->rule.special_from < 0x7f7fffffu ? p->rule.special_from : 0x7f7fffffu;
+    uint32_t limit = p->narrow && p->rule->special_from < 0x7f7fffffu ? p->rule->special_from : 0x7f7fffffu;
     return quant_kernels()->absmax(f32, n) >= limit;
 }
 
@@ -386,7 +407,6 @@ static int refuse(const struct plan *p, size_t n, const char *name, struct error
 }
 
 // --- calls
-// ------------------------------------------------------------------------------------------------------------
 
 bool convert_possible(enum dtype to, enum dtype from)
 {
@@ -403,7 +423,7 @@ enum { STREAM_BYTES = 4 << 20, GRAIN = 64 * CHUNK };
 static void copy_range(void *context, size_t from, size_t to)
 {
     const struct plan *p = context;
-    memcpy(p->dst + from, p->src + from, to - from);
+    convert_kernels()->copy(p->dst + from, p->src + from, to - from, p->stream);
 }
 
 int convert_array(const struct convert_options *options, enum dtype to, void *dst, enum dtype from, const void *src,
@@ -421,12 +441,12 @@ int convert_array(const struct convert_options *options, enum dtype to, void *ds
     if (n == 0)
         return 0;
     struct plan p = {.dst = dst, .src = src};
+    p.stream = bytes >= STREAM_BYTES;
     if (to == from) {
         threads_for(options->threads, bytes, 4 * (size_t)GRAIN, copy_range, &p);
         return 0;
     }
     plan_init(&p, to, from, options->overflow);
-    p.stream = bytes >= STREAM_BYTES;
     threads_for(options->threads, n, GRAIN, convert_range, &p);
     // Types without a row take every number there is.
     bool refuses = options->overflow == FORMAT_OVERFLOW_ERROR && p.to_format;

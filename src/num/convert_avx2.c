@@ -61,10 +61,12 @@ ISA_INLINE __m256i replace(__m256i a, const struct convert_narrow *r)
 // As a rule no register of a block holds anything special.
 ISA_INLINE void replace_special(__m256i *v, int count, const struct convert_narrow *r)
 {
-    __m256i special = _mm256_setzero_si256();
-    for (int i = 0; i < count; i++)
-        special = _mm256_or_si256(special, at_least(magnitude(v[i]), r->special_from));
-    if (__builtin_expect(_mm256_movemask_epi8(special) != 0, 0)) {
+    __m256i largest = magnitude(v[0]);
+    ISA_UNROLL
+    for (int i = 1; i < count; i++)
+        largest = _mm256_max_epu32(largest, magnitude(v[i]));
+    if (__builtin_expect(_mm256_movemask_epi8(at_least(largest, r->special_from)) != 0, 0)) {
+        ISA_UNROLL
         for (int i = 0; i < count; i++) {
             __m256i sign = _mm256_andnot_si256(each(0x7fffffffu), v[i]);
             v[i] = _mm256_or_si256(sign, replace(magnitude(v[i]), r));
@@ -94,29 +96,51 @@ ISA_INLINE void f16_block(const uint8_t *from, const struct convert_narrow *r, v
     *out = _mm256_set_m128i(high, low);
 }
 
-ISA_INLINE __m256i f8_codes(__m256i v, const struct convert_narrow *r)
+// Magnitudes' codes. mantissa is a constant where the loop is made for it: shifts by constants are faster.
+ISA_INLINE __m256i f8_codes(__m256i v, uint32_t min_exponent, int mantissa)
 {
-    __m128i drop = _mm_cvtsi32_si128(23 - r->mantissa);
-    __m256i least = each(r->min_exponent << 23);
-    __m256i a = magnitude(v);
+    int drop = 23 - mantissa;
+    __m256i least = each(min_exponent << 23), a = magnitude(v);
     __m256i exponent = _mm256_max_epu32(_mm256_and_si256(a, each(0x7f800000u)), least);
-    __m256i unit = _mm256_add_epi32(exponent, each((uint32_t)(23 - r->mantissa) << 23));
+    __m256i unit = _mm256_add_epi32(exponent, each((uint32_t)drop << 23));
     __m256i sum = _mm256_castps_si256(_mm256_add_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(unit)));
-    __m256i code =
-        _mm256_add_epi32(_mm256_sub_epi32(sum, unit), _mm256_srl_epi32(_mm256_sub_epi32(exponent, least), drop));
-    __m256i sign = _mm256_sll_epi32(_mm256_srli_epi32(v, 31), _mm_cvtsi32_si128(r->sign));
-    __m256i keeps = _mm256_or_si256(_mm256_cmpgt_epi32(code, _mm256_setzero_si256()), each(r->signed_zero));
-    return _mm256_or_si256(code, _mm256_and_si256(sign, keeps));
+    __m256i steps = _mm256_sub_epi32(exponent, least);
+    steps = __builtin_constant_p(mantissa) ? _mm256_srli_epi32(steps, drop)
+                                           : _mm256_srl_epi32(steps, _mm_cvtsi32_si128(drop));
+    return _mm256_add_epi32(_mm256_sub_epi32(sum, unit), steps);
+}
+
+ISA_INLINE void f8_pack(__m256i *v, vector *out)
+{
+    __m256i bytes = _mm256_packus_epi16(_mm256_packus_epi32(v[0], v[1]), _mm256_packus_epi32(v[2], v[3]));
+    *out = _mm256_permutevar8x32_epi32(bytes, _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0));
+}
+
+// Eight bits, of which the first is the sign, also of 0.
+ISA_INLINE void f8_signed_block(const uint8_t *from, const struct convert_narrow *r, int mantissa, vector *out)
+{
+    __m256i v[4] = {load(from), load(from + 32), load(from + 64), load(from + 96)};
+    replace_special(v, 4, r);
+    ISA_UNROLL
+    for (int i = 0; i < 4; i++) {
+        __m256i sign = _mm256_and_si256(_mm256_srli_epi32(v[i], 24), each(0x80));
+        v[i] = _mm256_or_si256(sign, f8_codes(v[i], r->min_exponent, mantissa));
+    }
+    f8_pack(v, out);
 }
 
 ISA_INLINE void f8_block(const uint8_t *from, const struct convert_narrow *r, vector *out)
 {
     __m256i v[4] = {load(from), load(from + 32), load(from + 64), load(from + 96)};
     replace_special(v, 4, r);
-    for (int i = 0; i < 4; i++)
-        v[i] = f8_codes(v[i], r);
-    __m256i bytes = _mm256_packus_epi16(_mm256_packus_epi32(v[0], v[1]), _mm256_packus_epi32(v[2], v[3]));
-    *out = _mm256_permutevar8x32_epi32(bytes, _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0));
+    ISA_UNROLL
+    for (int i = 0; i < 4; i++) {
+        __m256i code = f8_codes(v[i], r->min_exponent, r->mantissa);
+        __m256i sign = _mm256_sll_epi32(_mm256_srli_epi32(v[i], 31), _mm_cvtsi32_si128(r->sign));
+        __m256i keeps = _mm256_or_si256(_mm256_cmpgt_epi32(code, _mm256_setzero_si256()), each(r->signed_zero));
+        v[i] = _mm256_or_si256(code, _mm256_and_si256(sign, keeps));
+    }
+    f8_pack(v, out);
 }
 
 // Any NaN becomes the quiet one.
@@ -187,25 +211,22 @@ ISA_INLINE void wide_f8_block(const uint8_t *from, const uint32_t *table, vector
     *out = _mm256_i32gather_epi32((const int *)(const void *)table, c, 4);
 }
 
-CONVERT_FUNCTIONS
+ISA_INLINE void copy_block(const uint8_t *from, vector *out)
+{
+    *out = load(from);
+}
 
-static void f32_f8(void *dst, const void *src, size_t n, const uint32_t table[256], bool stream){
+CONVERT_FUNCTIONS
+CONVERT_F8
+
+static void f32_f8(void *dst, const void *src, size_t n, const uint32_t table[256], bool stream)
+{
 #define WIDE_F8_BLOCK(from, out) wide_f8_block(from, table, out)
-    CONVERT_LOOP(4, 1, 1, WIDE_F8_BLOCK)}
+    CONVERT_LOOP(4, 1, 1, WIDE_F8_BLOCK);
+}
 
 ISA_TARGET_END
 
-    const struct convert_kernels convert_kernels_avx2 = {
-        .isa = "avx2",
-        .bf16_f32 = bf16_f32,
-        .f16_f32 = f16_f32,
-        .f8_f32 = f8_f32,
-        .f32_bf16 = f32_bf16,
-        .f32_f16 = f32_f16,
-        .f32_f8 = f32_f8,
-        .f32_f64 = f32_f64,
-        .f64_f32 = f64_f32,
-        .f32_f64_odd = f32_f64_odd,
-};
+const struct convert_kernels convert_kernels_avx2 = CONVERT_KERNELS("avx2", bf16_f32);
 
 #endif

@@ -58,10 +58,12 @@ ISA_INLINE __m512i replace(__m512i a, const struct convert_narrow *r)
 // The same with signs, for all registers of a block: as a rule none holds anything special.
 ISA_INLINE void replace_special(__m512i *v, int count, const struct convert_narrow *r)
 {
-    __mmask16 special = 0;
-    for (int i = 0; i < count; i++)
-        special |= _mm512_cmpge_epu32_mask(magnitude(v[i]), each(r->special_from));
-    if (__builtin_expect(special != 0, 0)) {
+    __m512i largest = magnitude(v[0]);
+    ISA_UNROLL
+    for (int i = 1; i < count; i++)
+        largest = _mm512_max_epu32(largest, magnitude(v[i]));
+    if (__builtin_expect(_mm512_cmpge_epu32_mask(largest, each(r->special_from)) != 0, 0)) {
+        ISA_UNROLL
         for (int i = 0; i < count; i++) {
             __m512i sign = _mm512_andnot_si512(each(0x7fffffffu), v[i]);
             v[i] = _mm512_or_si512(sign, replace(magnitude(v[i]), r));
@@ -93,30 +95,53 @@ ISA_INLINE void f16_block(const uint8_t *from, const struct convert_narrow *r, v
     *out = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
 
-ISA_INLINE __m512i f8_codes(__m512i v, const struct convert_narrow *r)
+// Magnitudes' codes. mantissa is a constant where the loop is made for it: shifts by constants are faster.
+ISA_INLINE __m512i f8_codes(__m512i v, uint32_t min_exponent, int mantissa)
 {
-    __m128i drop = _mm_cvtsi32_si128(23 - r->mantissa);
-    __m512i least = each(r->min_exponent << 23);
-    __m512i a = magnitude(v);
+    unsigned drop = (unsigned)(23 - mantissa);
+    __m512i least = each(min_exponent << 23), a = magnitude(v);
     __m512i exponent = _mm512_max_epu32(_mm512_and_si512(a, each(0x7f800000u)), least);
-    __m512i unit = _mm512_add_epi32(exponent, each((uint32_t)(23 - r->mantissa) << 23));
+    __m512i unit = _mm512_add_epi32(exponent, each(drop << 23));
     __m512i sum = _mm512_castps_si512(_mm512_add_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(unit)));
-    __m512i code =
-        _mm512_add_epi32(_mm512_sub_epi32(sum, unit), _mm512_srl_epi32(_mm512_sub_epi32(exponent, least), drop));
-    __m512i sign = _mm512_sll_epi32(_mm512_srli_epi32(v, 31), _mm_cvtsi32_si128(r->sign));
-    __mmask16 keeps = _mm512_test_epi32_mask(code, code) | _mm512_test_epi32_mask(each(r->signed_zero), each(1));
-    return _mm512_mask_or_epi32(code, keeps, code, sign);
+    __m512i steps = _mm512_sub_epi32(exponent, least);
+    steps = __builtin_constant_p(mantissa) ? _mm512_srli_epi32(steps, drop)
+                                           : _mm512_srl_epi32(steps, _mm_cvtsi32_si128((int)drop));
+    return _mm512_add_epi32(_mm512_sub_epi32(sum, unit), steps);
+}
+
+ISA_INLINE void f8_pack(__m512i *v, vector *out)
+{
+    __m512i bytes = _mm512_packus_epi16(_mm512_packus_epi32(v[0], v[1]), _mm512_packus_epi32(v[2], v[3]));
+    __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+    *out = _mm512_permutexvar_epi32(order, bytes);
+}
+
+// Eight bits, of which the first is the sign, also of 0.
+ISA_INLINE void f8_signed_block(const uint8_t *from, const struct convert_narrow *r, int mantissa, vector *out)
+{
+    __m512i v[4] = {load(from), load(from + 64), load(from + 128), load(from + 192)};
+    replace_special(v, 4, r);
+    ISA_UNROLL
+    for (int i = 0; i < 4; i++) {
+        enum { A_AND_B_OR_C = 0xea };
+        v[i] = _mm512_ternarylogic_epi32(_mm512_srli_epi32(v[i], 24), each(0x80),
+                                         f8_codes(v[i], r->min_exponent, mantissa), A_AND_B_OR_C);
+    }
+    f8_pack(v, out);
 }
 
 ISA_INLINE void f8_block(const uint8_t *from, const struct convert_narrow *r, vector *out)
 {
     __m512i v[4] = {load(from), load(from + 64), load(from + 128), load(from + 192)};
     replace_special(v, 4, r);
-    for (int i = 0; i < 4; i++)
-        v[i] = f8_codes(v[i], r);
-    __m512i bytes = _mm512_packus_epi16(_mm512_packus_epi32(v[0], v[1]), _mm512_packus_epi32(v[2], v[3]));
-    __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
-    *out = _mm512_permutexvar_epi32(order, bytes);
+    ISA_UNROLL
+    for (int i = 0; i < 4; i++) {
+        __m512i code = f8_codes(v[i], r->min_exponent, r->mantissa);
+        __m512i sign = _mm512_sll_epi32(_mm512_srli_epi32(v[i], 31), _mm_cvtsi32_si128(r->sign));
+        __mmask16 keeps = _mm512_test_epi32_mask(code, code) | _mm512_test_epi32_mask(each(r->signed_zero), each(1));
+        v[i] = _mm512_mask_or_epi32(code, keeps, code, sign);
+    }
+    f8_pack(v, out);
 }
 
 // Any NaN becomes the quiet one.
@@ -174,6 +199,7 @@ ISA_INLINE void odd_block(const uint8_t *from, vector *out)
 // The table's high halves lie in eight registers of 32.
 ISA_INLINE void f8_table(const uint32_t *table, __m512i *words)
 {
+    ISA_UNROLL
     for (int i = 0; i < 8; i++) {
         __m512i low = _mm512_srli_epi32(_mm512_loadu_si512(table + 32 * i), 16);
         __m512i high = _mm512_srli_epi32(_mm512_loadu_si512(table + 32 * i + 16), 16);
@@ -196,14 +222,20 @@ ISA_INLINE void wide_f8_block(const uint8_t *from, const __m512i *words, vector 
     out[1] = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(v, 1)), 16);
 }
 
+ISA_INLINE void copy_block(const uint8_t *from, vector *out)
+{
+    *out = load(from);
+}
+
 CONVERT_FUNCTIONS
+CONVERT_F8
 
 static void f32_f8(void *dst, const void *src, size_t n, const uint32_t table[256], bool stream)
 {
     __m512i words[8];
     f8_table(table, words);
 #define WIDE_F8_BLOCK(from, out) wide_f8_block(from, words, out)
-    CONVERT_LOOP(4, 1, 2, WIDE_F8_BLOCK)
+    CONVERT_LOOP(4, 1, 2, WIDE_F8_BLOCK);
 }
 
 ISA_TARGET_END
@@ -215,8 +247,8 @@ ISA_INLINE void bf16_instruction_block(const uint8_t *from, const struct convert
     __m512 low = _mm512_loadu_ps(from), high = _mm512_loadu_ps(from + 64);
     enum { SUBNORMAL = 0x20 };
     __mmask16 other = _mm512_fpclass_ps_mask(low, SUBNORMAL) | _mm512_fpclass_ps_mask(high, SUBNORMAL);
-    other |= _mm512_cmpge_epu32_mask(magnitude(_mm512_castps_si512(low)), each(r->special_from));
-    other |= _mm512_cmpge_epu32_mask(magnitude(_mm512_castps_si512(high)), each(r->special_from));
+    __m512i largest = _mm512_max_epu32(magnitude(_mm512_castps_si512(low)), magnitude(_mm512_castps_si512(high)));
+    other |= _mm512_cmpge_epu32_mask(largest, each(r->special_from));
     if (__builtin_expect(other != 0, 0))
         bf16_block(from, r, out);
     else

@@ -37,13 +37,15 @@ struct convert_kernels {
     // any format below it, so a second rounding sees on which side of a tie the value lies (Boldo and Melquiond,
     // "Emulation of a FMA and correctly rounded sums", 2008). NaN and infinity as f32_f64.
     void (*f32_f64_odd)(void *dst, const void *src, size_t n);
+    void (*copy)(void *dst, const void *src, size_t n, bool stream); // n bytes
 };
 
 // A set made of functions with the names of the members, but for the first.
 #define CONVERT_KERNELS(name, bf16_f32_function)                                                                       \
     {                                                                                                                  \
         .isa = (name), .bf16_f32 = (bf16_f32_function), .f16_f32 = f16_f32, .f8_f32 = f8_f32, .f32_bf16 = f32_bf16,    \
-        .f32_f16 = f32_f16, .f32_f8 = f32_f8, .f32_f64 = f32_f64, .f64_f32 = f64_f32, .f32_f64_odd = f32_f64_odd       \
+        .f32_f16 = f32_f16, .f32_f8 = f32_f8, .f32_f64 = f32_f64, .f64_f32 = f64_f32, .f32_f64_odd = f32_f64_odd,      \
+        .copy = copy                                                                                                   \
     }
 
 const struct convert_kernels *convert_kernels(void); // of isa_in_force()

@@ -68,15 +68,33 @@
 #define CONVERT_FUNCTIONS                                                                                              \
     CONVERT_NARROW(bf16_f32, 2, BF16_BLOCK)                                                                            \
     CONVERT_NARROW(f16_f32, 2, F16_BLOCK)                                                                              \
-    CONVERT_NARROW(f8_f32, 1, F8_BLOCK)                                                                                \
     CONVERT_PLAIN(f32_bf16, 4, 2, wide_bf16_block)                                                                     \
     CONVERT_PLAIN(f32_f16, 4, 2, wide_f16_block)                                                                       \
     CONVERT_PLAIN(f32_f64, 4, 8, f32_f64_block)                                                                        \
     CONVERT_PLAIN(f64_f32, 8, 4, f64_f32_block)                                                                        \
+    CONVERT_PLAIN(copy, 1, 1, copy_block)                                                                              \
     static void f32_f64_odd(void *dst, const void *src, size_t n)                                                      \
     {                                                                                                                  \
         bool stream = false;                                                                                           \
         CONVERT_LOOP(4, 8, 1, odd_block)                                                                               \
+    }
+
+// f8_f32 from f8_signed_block, with constants for the two common formats, and f8_block for all others.
+#define F8_BLOCK_2(from, out) f8_signed_block(from, &r, 2, out)
+#define F8_BLOCK_3(from, out) f8_signed_block(from, &r, 3, out)
+#define CONVERT_F8                                                                                                     \
+    CONVERT_NARROW(f8_f32_2, 1, F8_BLOCK_2)                                                                            \
+    CONVERT_NARROW(f8_f32_3, 1, F8_BLOCK_3)                                                                            \
+    CONVERT_NARROW(f8_f32_any, 1, F8_BLOCK)                                                                            \
+    static void f8_f32(void *dst, const void *src, size_t n, const struct convert_narrow *rule, bool stream)           \
+    {                                                                                                                  \
+        bool common = rule->sign == 7 && rule->signed_zero;                                                            \
+        if (common && rule->mantissa == 2)                                                                             \
+            f8_f32_2(dst, src, n, rule, stream);                                                                       \
+        else if (common && rule->mantissa == 3)                                                                        \
+            f8_f32_3(dst, src, n, rule, stream);                                                                       \
+        else                                                                                                           \
+            f8_f32_any(dst, src, n, rule, stream);                                                                     \
     }
 
 #endif

@@ -54,9 +54,11 @@ ISA_INLINE uint32x4_t replace(uint32x4_t a, const struct convert_narrow *r)
 ISA_INLINE void replace_special(uint32x4_t *v, int count, const struct convert_narrow *r)
 {
     uint32x4_t largest = magnitude(v[0]);
+    ISA_UNROLL
     for (int i = 1; i < count; i++)
         largest = vmaxq_u32(largest, magnitude(v[i]));
     if (__builtin_expect(vmaxvq_u32(largest) >= r->special_from, 0)) {
+        ISA_UNROLL
         for (int i = 0; i < count; i++)
             v[i] = signed_as(v[i], replace(magnitude(v[i]), r));
     }
@@ -101,6 +103,7 @@ ISA_INLINE void f8_block(const uint8_t *from, const struct convert_narrow *r, ve
 {
     uint32x4_t v[4] = {load(from), load(from + 16), load(from + 32), load(from + 48)};
     replace_special(v, 4, r);
+    ISA_UNROLL
     for (int i = 0; i < 4; i++)
         v[i] = f8_codes(v[i], r);
     uint16x8_t low = vmovn_high_u32(vmovn_u32(v[0]), v[1]), high = vmovn_high_u32(vmovn_u32(v[2]), v[3]);
@@ -154,12 +157,18 @@ ISA_INLINE void wide_f8_block(const uint8_t *from, const uint32_t *table, vector
     *out = vreinterpretq_u8_u32(vld1q_u32(v));
 }
 
+ISA_INLINE void copy_block(const uint8_t *from, vector *out)
+{
+    *out = vld1q_u8(from);
+}
+
 CONVERT_FUNCTIONS
+CONVERT_NARROW(f8_f32, 1, F8_BLOCK)
 
 static void f32_f8(void *dst, const void *src, size_t n, const uint32_t table[256], bool stream)
 {
 #define WIDE_F8_BLOCK(from, out) wide_f8_block(from, table, out)
-    CONVERT_LOOP(4, 1, 1, WIDE_F8_BLOCK)
+    CONVERT_LOOP(4, 1, 1, WIDE_F8_BLOCK);
 }
 
 const struct convert_kernels convert_kernels_neon = CONVERT_KERNELS("neon", bf16_f32);

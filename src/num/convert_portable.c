@@ -114,6 +114,12 @@ static void f32_f8(void *dst, const void *src, size_t n, const uint32_t table[25
     CONVERT_EACH(uint32_t, uint8_t, table[v])
 }
 
+static void copy(void *dst, const void *src, size_t n, bool stream)
+{
+    (void)stream;
+    memcpy(dst, src, n);
+}
+
 static void f32_f64_odd(void *dst, const void *src, size_t n)
 {
     CONVERT_EACH(uint32_t, double, odd_f64(v))

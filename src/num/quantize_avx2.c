@@ -32,6 +32,7 @@ static uint32_t absmax(const float *x, size_t n)
 {
     __m256i m[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
     for (; n >= BLOCK; n -= BLOCK, x += BLOCK) {
+        ISA_UNROLL
         for (size_t v = 0; v < 4; v++)
             m[v] = _mm256_max_epu32(m[v], magnitudes(x + v * LANES));
     }
@@ -78,18 +79,20 @@ static void absmax_columns(const float *x, size_t n, uint32_t *out)
 }
 
 // --- codes
-// ------------------------------------------------------------------------------------------------------------
 
 struct range {
-    __m256 below, above; // one beyond the range, so that what clips can be told
+    __m256 least, most;  // the range
+    __m256 below, above; // one beyond it, so that what clips can be told
     __m256i low, high, zero;
 };
 
 ISA_INLINE struct range range_of(const struct quant_rule *rule)
 {
     int low = rule->low - rule->zero, high = rule->high - rule->zero;
-    return (struct range){_mm256_set1_ps((float)(low - 1)), _mm256_set1_ps((float)(high + 1)), _mm256_set1_epi32(low),
-                          _mm256_set1_epi32(high), _mm256_set1_epi32(rule->zero)};
+    return (struct range){_mm256_set1_ps((float)low),       _mm256_set1_ps((float)high),
+                          _mm256_set1_ps((float)(low - 1)), _mm256_set1_ps((float)(high + 1)),
+                          _mm256_set1_epi32(low),           _mm256_set1_epi32(high),
+                          _mm256_set1_epi32(rule->zero)};
 }
 
 // rint(q), at most one beyond the range. NaN becomes the lower limit: of an unordered pair max gives the second.
@@ -112,6 +115,7 @@ ISA_INLINE __m256 absolute(__m256 v)
 ISA_INLINE int near_ties(const __m256 *q, int count)
 {
     __m256 most = _mm256_setzero_ps();
+    ISA_UNROLL
     for (int i = 0; i < count; i++) {
         __m256 whole = _mm256_round_ps(q[i], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
         most = _mm256_max_ps(absolute(_mm256_sub_ps(q[i], whole)), most);
@@ -124,31 +128,32 @@ ISA_INLINE float inverse_of(float scale)
     return scale >= FLT_MIN && scale <= 0x1p125f ? 1 / scale : 0;
 }
 
-ISA_INLINE __m256i bytes_of(const struct quant_rule *rule, const struct range *r, const __m256i *q)
+ISA_INLINE __m256i bytes_of(const struct quant_rule *rule, const struct range *r, const __m256 *q)
 {
     __m256i c[4];
+    ISA_UNROLL
     for (int i = 0; i < 4; i++)
-        c[i] = _mm256_add_epi32(kept(r, q[i]), r->zero);
+        c[i] = _mm256_add_epi32(_mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(q[i], r->least), r->most)), r->zero);
     __m256i low = _mm256_packs_epi32(c[0], c[1]), high = _mm256_packs_epi32(c[2], c[3]);
     __m256i bytes = rule->low < 0 ? _mm256_packs_epi16(low, high) : _mm256_packus_epi16(low, high);
     return _mm256_permutevar8x32_epi32(bytes, _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0));
 }
 
-// inverse 0 asks for division.
+// inverse 0 asks for division. Nothing is counted here, so the quotient is limited to the range before it is rounded:
+// both orders give the same code.
 ISA_INLINE void encode_block(const struct quant_rule *rule, const struct range *r, const float *x, float scale,
                              float inverse, uint8_t *to)
 {
     __m256 q[4];
-    __m256i i[4];
+    ISA_UNROLL
     for (int v = 0; v < 4; v++)
         q[v] = _mm256_mul_ps(_mm256_loadu_ps(x + v * LANES), _mm256_set1_ps(inverse));
     if (__builtin_expect(inverse == 0 || near_ties(q, 4), 0)) {
+        ISA_UNROLL
         for (int v = 0; v < 4; v++)
             q[v] = _mm256_div_ps(_mm256_loadu_ps(x + v * LANES), _mm256_set1_ps(scale));
     }
-    for (int v = 0; v < 4; v++)
-        i[v] = rounded(r, q[v]);
-    _mm256_storeu_si256((void *)to, bytes_of(rule, r, i));
+    _mm256_storeu_si256((void *)to, bytes_of(rule, r, q));
 }
 
 static void encode_plain(const struct quant_rule *rule, const struct range *r, const float *x, size_t n, float scale,
@@ -220,6 +225,7 @@ ISA_INLINE void account(struct counts *c, const struct range *r, __m256 x, __m25
     c->clipped += LANES - count(_mm256_or_si256(same, nan));
     c->flushed += count(_mm256_and_si256(_mm256_cmpeq_epi32(code, none),
                                          _mm256_andnot_si256(_mm256_cmpeq_epi32(magnitude, none), finite)));
+    ISA_UNROLL
     for (int h = 0; h < 2; h++)
         account_half(c, h, half_wide(x, h), half_of(code, h), half_wide(scale, h), wide(half_of(finite, h)),
                      wide(half_of(inside, h)), error2 ? error2 + 4 * h : NULL, reference2 ? reference2 + 4 * h : NULL,
@@ -246,6 +252,7 @@ ISA_INLINE double largest_f64(__m256d v)
 ISA_INLINE void counts_to(const struct counts *c, double scale, size_t n, struct quant_tally *t)
 {
     double most = largest_f64(c->max_error), in_scales = largest_f64(c->max_in_scales) / scale;
+    ISA_UNROLL
     for (int h = 0; h < 2; h++) {
         _mm256_storeu_pd(t->error2 + 4 * h, c->error2[h]);
         _mm256_storeu_pd(t->reference2 + 4 * h, c->reference2[h]);
@@ -330,7 +337,6 @@ static void encode_groups(const struct quant_rule *rule, const float *x, size_t 
 }
 
 // --- values
-// -----------------------------------------------------------------------------------------------------------
 
 ISA_INLINE __m256 steps_of(const struct quant_rule *rule, const uint8_t *codes)
 {
@@ -358,7 +364,6 @@ static void decode_columns(const struct quant_rule *rule, const void *codes, siz
 QUANT_DECODE_GROUPS
 
 // --- pairs of codes in a byte
-// -----------------------------------------------------------------------------------------
 
 static void pack4(const void *codes, size_t n, uint8_t *packed)
 {

@@ -34,6 +34,7 @@ static uint32_t absmax(const float *x, size_t n)
 {
     __m512i m[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()};
     for (; n >= BLOCK; n -= BLOCK, x += BLOCK) {
+        ISA_UNROLL
         for (size_t v = 0; v < 4; v++)
             m[v] = _mm512_max_epu32(m[v], magnitudes(x + v * LANES));
     }
@@ -66,9 +67,11 @@ ISA_INLINE __m512i max_of_halves(__m512i a, __m512i b)
 // The largest of each of 16 registers.
 ISA_INLINE __m512i max_of_each(__m512i *m)
 {
+    ISA_UNROLL
     for (int i = 0; i < 8; i++)
         m[i] = _mm512_max_epu32(_mm512_unpacklo_epi32(m[2 * i], m[2 * i + 1]),
                                 _mm512_unpackhi_epi32(m[2 * i], m[2 * i + 1]));
+    ISA_UNROLL
     for (int i = 0; i < 4; i++)
         m[i] = _mm512_max_epu32(_mm512_unpacklo_epi64(m[2 * i], m[2 * i + 1]),
                                 _mm512_unpackhi_epi64(m[2 * i], m[2 * i + 1]));
@@ -80,6 +83,7 @@ static void absmax_groups(const float *x, size_t groups, size_t group, uint32_t 
     if (group == 2 * LANES) {
         for (; groups >= 16; groups -= 16, x += 16 * group, out += 16) {
             __m512i m[16];
+            ISA_UNROLL
             for (size_t g = 0; g < 16; g++)
                 m[g] = _mm512_max_epu32(magnitudes(x + g * group), magnitudes(x + g * group + LANES));
             _mm512_storeu_si512(out, max_of_each(m));
@@ -98,18 +102,20 @@ static void absmax_columns(const float *x, size_t n, uint32_t *out)
 }
 
 // --- codes
-// ------------------------------------------------------------------------------------------------------------
 
 struct range {
-    __m512 below, above; // one beyond the range, so that what clips can be told
+    __m512 least, most;  // the range
+    __m512 below, above; // one beyond it, so that what clips can be told
     __m512i low, high, zero;
 };
 
 ISA_INLINE struct range range_of(const struct quant_rule *rule)
 {
     int low = rule->low - rule->zero, high = rule->high - rule->zero;
-    return (struct range){_mm512_set1_ps((float)(low - 1)), _mm512_set1_ps((float)(high + 1)), _mm512_set1_epi32(low),
-                          _mm512_set1_epi32(high), _mm512_set1_epi32(rule->zero)};
+    return (struct range){_mm512_set1_ps((float)low),       _mm512_set1_ps((float)high),
+                          _mm512_set1_ps((float)(low - 1)), _mm512_set1_ps((float)(high + 1)),
+                          _mm512_set1_epi32(low),           _mm512_set1_epi32(high),
+                          _mm512_set1_epi32(rule->zero)};
 }
 
 // rint(q), at most one beyond the range. NaN becomes the lower limit: of an unordered pair max gives the second.
@@ -130,6 +136,7 @@ ISA_INLINE int near_ties(const __m512 *q, int count)
 {
     enum { NEAREST = 0, LARGER_MAGNITUDE_POSITIVE = 0x0b };
     __m512 most = _mm512_setzero_ps();
+    ISA_UNROLL
     for (int i = 0; i < count; i++)
         most = _mm512_range_ps(most, _mm512_reduce_ps(q[i], NEAREST), LARGER_MAGNITUDE_POSITIVE);
     return _mm512_cmp_ps_mask(most, _mm512_set1_ps(0.5f - 0x1p-14f), _CMP_GE_OQ) != 0;
@@ -143,33 +150,35 @@ ISA_INLINE float inverse_of(float scale)
 
 ISA_INLINE void divide(const float *x, const __m512 *scale, const __m512 *inverse, int count, __m512 *q)
 {
+    ISA_UNROLL
     for (int i = 0; i < count; i++)
         q[i] = _mm512_mul_ps(_mm512_loadu_ps(x + i * LANES), inverse[i]);
     if (__builtin_expect(near_ties(q, count), 0)) {
+        ISA_UNROLL
         for (int i = 0; i < count; i++)
             q[i] = _mm512_div_ps(_mm512_loadu_ps(x + i * LANES), scale[i]);
     }
 }
 
-ISA_INLINE __m512i bytes_of(const struct quant_rule *rule, const struct range *r, const __m512i *q)
+ISA_INLINE __m512i bytes_of(const struct quant_rule *rule, const struct range *r, const __m512 *q)
 {
     __m512i c[4];
+    ISA_UNROLL
     for (int i = 0; i < 4; i++)
-        c[i] = _mm512_add_epi32(kept(r, q[i]), r->zero);
+        c[i] = _mm512_add_epi32(_mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(q[i], r->least), r->most)), r->zero);
     __m512i low = _mm512_packs_epi32(c[0], c[1]), high = _mm512_packs_epi32(c[2], c[3]);
     __m512i bytes = rule->low < 0 ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
     return _mm512_permutexvar_epi32(_mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0), bytes);
 }
 
+// Sixty-four elements; the scales of each sixteen of them. Nothing is counted here, so the quotient is limited to the
+// range before it is rounded: both orders give the same code.
 ISA_INLINE void encode_block(const struct quant_rule *rule, const struct range *r, const float *x, const __m512 *scale,
                              const __m512 *inverse, uint8_t *to)
 {
     __m512 q[4];
-    __m512i i[4];
     divide(x, scale, inverse, 4, q);
-    for (int v = 0; v < 4; v++)
-        i[v] = rounded(r, q[v]);
-    _mm512_storeu_si512(to, bytes_of(rule, r, i));
+    _mm512_storeu_si512(to, bytes_of(rule, r, q));
 }
 
 ISA_INLINE void store_codes(const struct range *r, __m512i q, size_t n, uint8_t *to)
@@ -309,18 +318,20 @@ static void encode_groups(const struct quant_rule *rule, const float *x, size_t 
 {
     struct range r = range_of(rule);
     uint8_t *to = codes;
-    if (group == 2 * LANES && !tally) {
-        for (; groups >= 2; groups -= 2, x += BLOCK, to += BLOCK, scales += 2) {
-            float inverse[2] = {inverse_of(scales[0]), inverse_of(scales[1])};
-            if (inverse[0] == 0 || inverse[1] == 0) {
-                encode_plain(rule, &r, x, group, scales[0], to);
-                encode_plain(rule, &r, x + group, group, scales[1], to + group);
-                continue;
-            }
-            __m512 s0 = _mm512_set1_ps(scales[0]), s1 = _mm512_set1_ps(scales[1]);
-            __m512 t0 = _mm512_set1_ps(inverse[0]), t1 = _mm512_set1_ps(inverse[1]);
-            __m512 s[4] = {s0, s0, s1, s1}, t[4] = {t0, t0, t1, t1};
-            encode_block(rule, &r, x, s, t, to);
+    for (; group == 2 * LANES && !tally && groups >= LANES;
+         groups -= LANES, x += LANES * group, to += LANES * group, scales += LANES) {
+        __m512 s = _mm512_loadu_ps(scales);
+        __mmask16 good = _mm512_cmp_ps_mask(s, _mm512_set1_ps(FLT_MIN), _CMP_GE_OQ) &
+                         _mm512_cmp_ps_mask(s, _mm512_set1_ps(0x1p125f), _CMP_LE_OQ);
+        if (good != 0xffff)
+            break;
+        float inverse[LANES];
+        _mm512_storeu_ps(inverse, _mm512_div_ps(_mm512_set1_ps(1), s));
+        for (size_t g = 0; g < LANES; g += 2) {
+            __m512 s0 = _mm512_set1_ps(scales[g]), s1 = _mm512_set1_ps(scales[g + 1]);
+            __m512 t0 = _mm512_set1_ps(inverse[g]), t1 = _mm512_set1_ps(inverse[g + 1]);
+            __m512 both[4] = {s0, s0, s1, s1}, inverses[4] = {t0, t0, t1, t1};
+            encode_block(rule, &r, x + g * group, both, inverses, to + g * group);
         }
     }
     for (; groups > 0; groups--, x += group, to += group, scales++) {
@@ -332,7 +343,6 @@ static void encode_groups(const struct quant_rule *rule, const float *x, size_t 
 }
 
 // --- values
-// -----------------------------------------------------------------------------------------------------------
 
 ISA_INLINE __m512 steps_of(const struct quant_rule *rule, __m128i codes)
 {
@@ -363,7 +373,6 @@ static void decode_columns(const struct quant_rule *rule, const void *codes, siz
 QUANT_DECODE_GROUPS
 
 // --- pairs of codes in a byte
-// -------------------------------------------------------------------------------------------
 
 static void pack4(const void *codes, size_t n, uint8_t *packed)
 {

@@ -21,6 +21,7 @@ static uint32_t absmax(const float *x, size_t n)
 {
     uint32x4_t m[4] = {vdupq_n_u32(0), vdupq_n_u32(0), vdupq_n_u32(0), vdupq_n_u32(0)};
     for (; n >= BLOCK; n -= BLOCK, x += BLOCK) {
+        ISA_UNROLL
         for (size_t v = 0; v < 4; v++)
             m[v] = vmaxq_u32(m[v], magnitudes(x + v * LANES));
     }
@@ -78,6 +79,7 @@ static void encode(const struct quant_rule *rule, const float *x, size_t n, floa
     uint8_t *to = codes;
     for (; n >= BLOCK && !tally; n -= BLOCK, x += BLOCK, to += BLOCK) {
         uint32x4_t c[4];
+        ISA_UNROLL
         for (size_t v = 0; v < 4; v++)
             c[v] = codes_of(rule, vdivq_f32(vld1q_f32(x + v * LANES), vdupq_n_f32(scale)));
         vst1q_u8(to, bytes_of(c));
@@ -91,6 +93,7 @@ static void encode_columns(const struct quant_rule *rule, const float *x, size_t
     uint8_t *to = codes;
     for (; n >= BLOCK && !tally; n -= BLOCK, x += BLOCK, to += BLOCK, scales += BLOCK) {
         uint32x4_t c[4];
+        ISA_UNROLL
         for (size_t v = 0; v < 4; v++)
             c[v] = codes_of(rule, vdivq_f32(vld1q_f32(x + v * LANES), vld1q_f32(scales + v * LANES)));
         vst1q_u8(to, bytes_of(c));
@@ -117,6 +120,7 @@ ISA_INLINE void steps_of(const struct quant_rule *rule, const uint8_t *codes, fl
         half[0] = vreinterpretq_s16_u16(vmovl_u8(vget_low_u8(bytes)));
         half[1] = vreinterpretq_s16_u16(vmovl_high_u8(bytes));
     }
+    ISA_UNROLL
     for (int h = 0; h < 2; h++) {
         int16x8_t steps = vsubq_s16(half[h], vdupq_n_s16((int16_t)rule->zero));
         out[2 * h] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(steps)));
@@ -130,6 +134,7 @@ static void decode(const struct quant_rule *rule, const void *codes, size_t n, f
     for (; n >= BLOCK; n -= BLOCK, from += BLOCK, x += BLOCK) {
         float32x4_t steps[4];
         steps_of(rule, from, steps);
+        ISA_UNROLL
         for (size_t v = 0; v < 4; v++)
             vst1q_f32(x + v * LANES, vmulq_f32(steps[v], vdupq_n_f32(scale)));
     }
@@ -142,6 +147,7 @@ static void decode_columns(const struct quant_rule *rule, const void *codes, siz
     for (; n >= BLOCK; n -= BLOCK, from += BLOCK, x += BLOCK, scales += BLOCK) {
         float32x4_t steps[4];
         steps_of(rule, from, steps);
+        ISA_UNROLL
         for (size_t v = 0; v < 4; v++)
             vst1q_f32(x + v * LANES, vmulq_f32(steps[v], vld1q_f32(scales + v * LANES)));
     }
@@ -167,6 +173,7 @@ static void unpack4(const uint8_t *packed, size_t n, int is_signed, void *codes)
     for (; n >= 2 * BLOCK; n -= 2 * BLOCK, packed += BLOCK, to += 2 * BLOCK) {
         uint8x16_t bytes = vld1q_u8(packed);
         uint8x16x2_t pairs = {{vandq_u8(bytes, vdupq_n_u8(15)), vshrq_n_u8(bytes, 4)}};
+        ISA_UNROLL
         for (int i = 0; i < 2; i++)
             pairs.val[i] = vsubq_u8(veorq_u8(pairs.val[i], flip), flip);
         vst2q_u8(to, pairs);
