@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/recorded.h"
+#include "lab/storage.h"
 
 static int read_options(struct cli *cli, struct precision_options *o, struct error *err)
 {
@@ -13,6 +14,8 @@ static int read_options(struct cli *cli, struct precision_options *o, struct err
     o->worker.threads = (int)cli_int(cli, "threads", 0);
     o->worker.load_timeout_s = o->worker.compile_timeout_s = o->worker.run_timeout_s = cli_double(cli, "timeout", 0);
     o->n_suites = cli_strings(cli, "suite", &o->suites);
+    o->tensor = cli_string(cli, "tensor");
+    o->n_policies = cli_strings(cli, "policy", &o->policies);
     o->seed = (uint64_t)cli_int(cli, "seed", 0);
     o->seed_given = cli_given(cli, "seed");
     o->batch = cli_int(cli, "batch", 0);
@@ -59,6 +62,16 @@ static const struct option options[] = {
      .argument = "NAME",
      .words = precision_words,
      .help = "a suite to run; may be given several times"},
+    {.name = "tensor",
+     .kind = OPTION_STRING,
+     .argument = "FILE:NAME",
+     .complete = COMPLETE_FILE,
+     .help = "a matrix of your own: FILE is safetensors, an index, a model directory or GGUF"},
+    {.name = "policy",
+     .kind = OPTION_STRINGS,
+     .argument = "POLICY",
+     .words = storage_words,
+     .help = "for --tensor: how it is stored; may be given several times; a selection when not given"},
     OPTION_DEVICE,
     {.name = "platform", .kind = OPTION_STRING, .argument = "DEVICE", .help = "another name of --device"},
     OPTION_PLUGIN,
@@ -99,6 +112,8 @@ static const struct example examples[] = {
     {"assay precision --suite accumulate", "how a sum is accumulated: in f32, in bf16 at every step, or rounded once"},
     {"assay precision --suite lab --batch 1 --features 127 --outputs 65 --trace",
      "f32, bf16 and int8 operands at another shape, with a profile"},
+    {"assay precision --tensor model.safetensors:encoder.layer.0.output.dense.weight --policy w8a8 --policy mxfp4",
+     "what two policies do to a matrix of your own, and to its product"},
     {NULL, NULL},
 };
 

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/suggest.h"
+#include "lab/precision_tensor.h"
 
 #define DECLARE(name) extern const struct precision_suite precision_suite_##name;
 PRECISION_SUITES(DECLARE)
@@ -59,9 +60,12 @@ static int check_uses(const struct precision_options *o, unsigned uses, struct e
         bool given;
         unsigned bit;
     } rows[] = {
-        {"--batch", o->batch != 0, PRECISION_USES_SHAPE},     {"--features", o->features != 0, PRECISION_USES_SHAPE},
-        {"--outputs", o->outputs != 0, PRECISION_USES_SHAPE}, {"--steps", o->steps != 0, PRECISION_USES_STEPS},
-        {"--trace", o->trace, PRECISION_USES_TRACE},          {"--seed", o->seed_given, PRECISION_USES_SEED},
+        {"--batch", o->batch != 0, PRECISION_USES_SHAPE | PRECISION_USES_BATCH},
+        {"--features", o->features != 0, PRECISION_USES_SHAPE},
+        {"--outputs", o->outputs != 0, PRECISION_USES_SHAPE},
+        {"--steps", o->steps != 0, PRECISION_USES_STEPS},
+        {"--trace", o->trace, PRECISION_USES_TRACE},
+        {"--seed", o->seed_given, PRECISION_USES_SEED},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].given && !(uses & rows[i].bit))
@@ -83,11 +87,15 @@ static int check(const struct precision_options *o, struct error *err)
         }
         uses |= suite->uses;
     }
-    if (o->n_suites == 0) {
+    if (o->n_policies && !o->tensor)
+        return error_set(err, ERR_USAGE, "--policy", "needs --tensor: suites have policies of their own");
+    if (o->tensor)
+        uses |= PRECISION_USES_SEED | PRECISION_USES_BATCH;
+    if (o->n_suites == 0 && !o->tensor) {
         struct str known;
         str_init(&known);
         list_suites(&known);
-        error_set(err, ERR_USAGE, "--suite", "name a suite; there are: %s", str_text(&known));
+        error_set(err, ERR_USAGE, "--suite", "name a suite, or --tensor FILE:NAME; there are: %s", str_text(&known));
         str_release(&known);
         return ERR_USAGE;
     }
@@ -107,6 +115,8 @@ int precision_open(struct precision *p, const struct precision_options *o, const
     p->options = o;
     p->progress = progress;
     int rc = check(o, err);
+    if (!rc && o->tensor)
+        rc = precision_tensor_open(&p->tensor, o, err);
     if (rc)
         precision_close(p);
     else
@@ -117,6 +127,7 @@ int precision_open(struct precision *p, const struct precision_options *o, const
 void precision_close(struct precision *p)
 {
     worker_stop(p->worker);
+    precision_tensor_close(p->tensor);
     arena_release(&p->arena);
     memset(p, 0, sizeof *p);
 }
@@ -166,6 +177,8 @@ int precision_run(struct precision *p, struct record *record, struct error *err)
     int rc = 0;
     for (size_t i = 0; i < p->options->n_suites && !rc; i++)
         rc = run_suite(p, precision_find_suite(p->options->suites[i]), err);
+    if (!rc && p->tensor)
+        rc = run_suite(p, &precision_suite_tensor, err);
     p->wall_s = (double)(clock_ns() - start) / 1e9;
     return rc ? rc : interrupt_check("running", err);
 }

@@ -71,6 +71,7 @@ enum precision_uses {
     PRECISION_USES_SHAPE = 2, // batch, features, outputs
     PRECISION_USES_STEPS = 4,
     PRECISION_USES_TRACE = 8,
+    PRECISION_USES_BATCH = 16, // batch alone
 };
 
 struct precision;
@@ -247,8 +248,9 @@ struct precision {
     struct arena arena; // lives as long as the run: inputs, results, the document
     const struct precision_options *options;
     const struct progress *progress;
-    struct record *record; // NULL: none
-    struct worker *worker; // started by the first program
+    struct record *record;           // NULL: none
+    struct worker *worker;           // started by the first program
+    struct precision_tensor *tensor; // opened when one was asked for; NULL
     struct host_facts host;
     struct precision_document *document; // of the suite that runs
     struct precision_document **documents;
@@ -299,6 +301,9 @@ void precision_on_device(struct precision *p, struct precision_case *c);
 // Compares n elements and adds the measure. Both are in f64 (precision_doubles). Infinities of one sign agree.
 const struct precision_measure *precision_measure(struct precision *p, struct precision_case *c, const char *against,
                                                   const double *reference, const double *result, size_t n);
+const struct precision_measure *precision_measure_f32(struct precision *p, struct precision_case *c,
+                                                      const char *against, const float *reference, const float *result,
+                                                      size_t n);
 void precision_number(struct precision *p, struct precision_case *c, const char *name, struct quantity number);
 void precision_text(struct precision *p, struct precision_case *c, const char *name, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

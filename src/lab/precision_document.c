@@ -115,34 +115,66 @@ void precision_on_device(struct precision *p, struct precision_case *c)
     c->source = device ? device : "device";
 }
 
-const struct precision_measure *precision_measure(struct precision *p, struct precision_case *c, const char *against,
-                                                  const double *reference, const double *result, size_t n)
+struct sums {
+    double error, error2, reference2;
+};
+
+static void add_pair(struct precision_measure *m, struct sums *sums, double reference, double result)
+{
+    double d = fabs(result - reference);
+    if (isinf(reference) && reference == result)
+        return;
+    if (!isfinite(reference) || !isfinite(result)) {
+        m->nonfinite++;
+        return;
+    }
+    m->max_abs = fmax(m->max_abs, d);
+    sums->error += d;
+    sums->error2 += d * d;
+    sums->reference2 += reference * reference;
+}
+
+static void finish(struct precision_measure *m, const struct sums *s, size_t n)
+{
+    m->mean_abs = n ? s->error / (double)n : NAN;
+    m->rel_l2 = s->reference2 > 0 ? sqrt(s->error2 / s->reference2) : NAN;
+    m->snr_db = s->reference2 > 0 ? 10 * log10(s->reference2 / s->error2) : NAN;
+    if (m->nonfinite)
+        m->max_abs = m->mean_abs = m->rel_l2 = m->snr_db = NAN;
+}
+
+static struct precision_measure *add_measure(struct precision *p, struct precision_case *c, const char *against,
+                                             size_t n)
 {
     if (c->n_measures == PRECISION_MEASURES) {
         error_set(&p->error, ERR_INTERNAL, c->name, "more than %d references", PRECISION_MEASURES);
-        return &c->measures[0];
+        c->n_measures--;
     }
     struct precision_measure *m = &c->measures[c->n_measures++];
-    double sum = 0, error2 = 0, reference2 = 0;
     *m = (struct precision_measure){.against = keep(p, against), .max_abs = n ? 0 : NAN};
-    for (size_t i = 0; i < n; i++) {
-        double r = reference[i], v = result[i], d = fabs(v - r);
-        if (isinf(r) && r == v)
-            continue;
-        if (!isfinite(r) || !isfinite(v)) {
-            m->nonfinite++;
-            continue;
-        }
-        m->max_abs = fmax(m->max_abs, d);
-        sum += d;
-        error2 += d * d;
-        reference2 += r * r;
-    }
-    m->mean_abs = n ? sum / (double)n : NAN;
-    m->rel_l2 = reference2 > 0 ? sqrt(error2 / reference2) : NAN;
-    m->snr_db = reference2 > 0 ? 10 * log10(reference2 / error2) : NAN;
-    if (m->nonfinite)
-        m->max_abs = m->mean_abs = m->rel_l2 = m->snr_db = NAN;
+    return m;
+}
+
+const struct precision_measure *precision_measure(struct precision *p, struct precision_case *c, const char *against,
+                                                  const double *reference, const double *result, size_t n)
+{
+    struct precision_measure *m = add_measure(p, c, against, n);
+    struct sums sums = {0};
+    for (size_t i = 0; i < n; i++)
+        add_pair(m, &sums, reference[i], result[i]);
+    finish(m, &sums, n);
+    return m;
+}
+
+const struct precision_measure *precision_measure_f32(struct precision *p, struct precision_case *c,
+                                                      const char *against, const float *reference, const float *result,
+                                                      size_t n)
+{
+    struct precision_measure *m = add_measure(p, c, against, n);
+    struct sums sums = {0};
+    for (size_t i = 0; i < n; i++)
+        add_pair(m, &sums, (double)reference[i], (double)result[i]);
+    finish(m, &sums, n);
     return m;
 }
 

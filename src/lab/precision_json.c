@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lab/precision.h"
+#include "lab/precision_tensor.h"
 
 static void kv_quantity(struct jw *w, const char *key, double v, const char *unit, enum origin origin,
                         const char *source)
@@ -396,7 +397,11 @@ void precision_config(const struct precision *p, struct jw *w)
     for (size_t i = 0; i < o->n_suites; i++)
         jw_string(w, o->suites[i]);
     jw_array_end(w);
-    jw_kv_string(w, "tensor", o->tensor);
+    jw_key(w, "tensor");
+    if (p->tensor)
+        precision_tensor_config(p->tensor, w);
+    else
+        jw_null(w);
     write_policies(o, w);
     jw_kv_string(w, "device", o->worker.device ? o->worker.device : "cpu");
     jw_kv_string(w, "plugin", o->worker.plugin_path);

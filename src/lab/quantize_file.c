@@ -47,13 +47,12 @@ static const char *base_name(const char *path)
 // A last axis that is shorter than this belongs to the kernel of a convolution.
 #define CONTRACTED_AXIS 32
 
-static void as_matrix(struct quantize_tensor *t)
+void quantize_as_matrix(const struct tensor_view *v, size_t *rows, size_t *columns)
 {
-    const struct tensor_view *v = t->view;
     int first = v->rank <= 1 ? 0 : v->rank == 2 || v->dims[v->rank - 1] < CONTRACTED_AXIS ? 1 : v->rank - 1;
-    t->rows = t->columns = 1;
+    *rows = *columns = 1;
     for (int d = 0; d < v->rank; d++)
-        *(d < first ? &t->rows : &t->columns) *= (size_t)v->dims[d];
+        *(d < first ? rows : columns) *= (size_t)v->dims[d];
 }
 
 static bool is_vector(const struct tensor_view *v)
@@ -104,7 +103,7 @@ static int plan_tensor(struct quantize_file *q, const struct quantize_options *o
         return error_set(err, ERR_INPUT, v->name, "is stored in blocks of type %s, which this version cannot decode",
                          v->blocks->name);
     quantize_stats_init(&t->stats);
-    as_matrix(t);
+    quantize_as_matrix(t->view, &t->rows, &t->columns);
     t->from = t->to = tensor_type_name(v);
     t->codes = v->name;
     t->bytes_before = v->bytes;

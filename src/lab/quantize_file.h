@@ -93,6 +93,10 @@ struct quantize_file {
     size_t worst;                     // index of the tensor with the largest relative error; count: none
 };
 
+// The matrix that a policy sees in a tensor: the last axis is contracted, all before it are rows; of the kernel of a
+// convolution (three axes or more, the last shorter than 32) the first axis is rows and all others are contracted.
+void quantize_as_matrix(const struct tensor_view *v, size_t *rows, size_t *columns);
+
 // ERR_USAGE for the policy and when `out` exists; ERR_INPUT for the source: damaged, quantised already, with values
 // that are not finite where those are refused, cut short or changed meanwhile; ERR_IO; ERR_INTERRUPTED. After an error
 // nothing is left at `out` or beside it. Call quantize_file_release in any case.

@@ -290,7 +290,7 @@ void precision_show_cases(struct table *t, const json_t *suite, const char *sect
     find_columns(&columns, suite, section);
     columns.policy &= (wanted & SHOW_POLICY) != 0;
     columns.texts = (wanted & SHOW_TEXTS) != 0;
-    columns.measures = wanted & SHOW_SNR ? MEASURES : MEASURES - 1;
+    columns.measures = wanted & SHOW_SNR || columns.against.n == 1 ? MEASURES : MEASURES - 1;
     head_cases(t, &columns);
     for (size_t i = 0; i < doc_count(suite, "cases"); i++) {
         if (precision_show_belongs(doc_item(suite, "cases", i), section))

@@ -25,7 +25,8 @@ void precision_show_title(struct str *out, const json_t *c);
 void precision_show_texts(struct str *out, const json_t *c);
 
 // Each fills an initialised table. One that has no row to show stays without rows.
-// What the cases have columns for besides errors, numbers and bytes: what does not fit a screen.
+// What the cases have columns for besides errors, numbers and bytes: what does not fit a screen. The signal-to-noise
+// ratio is also there when there is one reference alone.
 enum { SHOW_POLICY = 1, SHOW_SNR = 2, SHOW_TEXTS = 4 };
 void precision_show_cases(struct table *t, const json_t *suite, const char *section, unsigned wanted);
 void precision_show_checks(struct table *t, const json_t *suite);
