@@ -35,6 +35,17 @@ struct progress_line {
 
 static struct progress_line line; // there is one terminal
 
+// "  [#####.....]  ": how much of it is done, at a glance.
+static void add_bar(struct str *text, size_t done, size_t total)
+{
+    enum { CELLS = 20 };
+    size_t full = (size_t)((double)(done < total ? done : total) / (double)total * CELLS);
+    char bar[CELLS + 1] = {0};
+    memset(bar, '.', CELLS);
+    memset(bar, '#', full);
+    str_addf(text, "  [%s]  ", bar);
+}
+
 static void progress_show(void *context, const char *stage, size_t done, size_t total)
 {
     struct progress_line *p = context;
@@ -47,9 +58,10 @@ static void progress_show(void *context, const char *stage, size_t done, size_t 
     str_init(&s);
     str_init(&text);
     str_add_terminal(&text, stage, strlen(stage));
-    if (total)
-        str_addf(&text, "  %zu/%zu", done, total);
-    else if (done)
+    if (total) {
+        add_bar(&text, done, total);
+        str_addf(&text, "%zu/%zu", done, total);
+    } else if (done)
         str_addf(&text, "  %zu", done);
     size_t room = (size_t)p->cli->width - 1, n = text.length < room ? text.length : room;
     while (n && n < text.length && ((unsigned char)text.text[n] & 0xc0) == 0x80)

@@ -76,7 +76,7 @@ static void done(struct quantize_run *r, size_t bytes)
     size_t so_far = r->done_bytes;
     pthread_mutex_unlock(&r->lock);
     if (pthread_equal(pthread_self(), r->reporter))
-        progress_report(r->progress, "quantise", so_far, r->total_bytes);
+        progress_report(r->progress, "quantise, MB", so_far / 1000000, r->total_bytes / 1000000);
 }
 
 // Makes room in a space; what was in it is lost.
