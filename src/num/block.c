@@ -102,7 +102,7 @@ static struct block_amax measure(const struct block *b)
         else if (isinf(v))
             a.infinite++;
         else
-            a.largest = fmax(a.largest, (double)fabsf(v));
+            a.largest = (double)fabsf(v) > a.largest ? (double)fabsf(v) : a.largest;
     }
     return a;
 }
@@ -129,29 +129,83 @@ static int scale_exponent(const struct block_format *f, enum block_scale_rule ru
     return ilogb(amax) - ilogb(largest);
 }
 
+// What a call needs of its format, found once.
+struct coder {
+    const struct block_format *f;
+    const struct format *element;
+    double values[256];     // of every code
+    double max, min_normal; // of elements, before the fraction of an integer
+    int bias_gap;           // of a double's exponent and the element's
+};
+
+static void coder_init(struct coder *c, const struct block_format *f)
+{
+    c->f = f;
+    c->element = format_of(f->element);
+    for (unsigned code = 0; code < 256; code++)
+        c->values[code] = ldexp(format_decode(c->element, code), -f->fraction);
+    c->max = f->fraction ? ldexp(block_element_max(f), f->fraction) : format_max(c->element);
+    c->min_normal = format_min_normal(c->element);
+    c->bias_gap = 1023 - c->element->bias;
+}
+
+static double double_of(uint64_t bits)
+{
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+static uint64_t bits_of(double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+
+// The code of |v| rounded to nearest even and clamped: in a sum with the power of two whose last place is that of the
+// element, the hardware does the rounding. v is not NaN.
+static uint8_t nearest_even(const struct coder *c, double v, struct format_counts *counts)
+{
+    int m = c->element->mantissa_bits;
+    double a = fabs(v), least = c->f->fraction ? 1 : c->min_normal;
+    uint64_t exponent = bits_of(a < least ? least : a) & 0x7ff0000000000000u;
+    double unit = c->f->fraction ? 0x1p52 : double_of(exponent + ((uint64_t)(52 - m) << 52));
+    double r = a < 0x1p60 ? (a + unit) - unit : a;
+    counts->overflowed += r > c->max;
+    counts->flushed += a != 0 && r == 0;
+    r = r > c->max ? c->max : r;
+    if (c->f->fraction)
+        return (uint8_t)r;
+    if (r < c->min_normal)
+        return (uint8_t)(r / c->min_normal * (double)(1 << m));
+    return (uint8_t)((bits_of(r) >> (52 - m)) - ((uint64_t)c->bias_gap << m));
+}
+
 // v = x / scale. Integers by magnitude, so that what is clamped on one side is clamped on the other.
-static uint8_t encode_element(const struct block_format *f, double v, const struct format_cast *cast,
+static uint8_t encode_element(const struct coder *c, double v, const struct format_cast *cast,
                               struct format_counts *counts)
 {
-    const struct format *element = format_of(f->element);
-    if (!f->fraction)
-        return (uint8_t)format_encode(element, v, cast, counts);
-    uint8_t code = (uint8_t)format_encode(element, ldexp(fabs(v), f->fraction), cast, counts);
+    double fine = c->f->fraction ? v * (double)(1 << c->f->fraction) : v;
+    if (cast->rounding == FORMAT_NEAREST_EVEN) {
+        uint8_t code = nearest_even(c, fine, counts);
+        if (c->f->fraction)
+            return (uint8_t)(v < 0 ? -code : code);
+        return (uint8_t)(code | (signbit(v) ? 1u << (c->element->bits - 1) : 0));
+    }
+    if (!c->f->fraction)
+        return (uint8_t)format_encode(c->element, v, cast, counts);
+    uint8_t code = (uint8_t)format_encode(c->element, fabs(fine), cast, counts);
     return (uint8_t)(v < 0 ? -code : code);
 }
 
-static double decode_element(const struct block_format *f, uint8_t code)
+// What an element becomes: the rules of block.h. `scale` is the block's, decoded.
+static float decode_value(const struct coder *c, uint8_t code, double scale, float tensor_scale)
 {
-    return ldexp(format_decode(format_of(f->element), code), -f->fraction);
-}
-
-// What an element becomes: the rules of block.h.
-static float decode_value(const struct block_format *f, uint8_t code, uint8_t scale, float tensor_scale)
-{
-    double s = format_decode(format_of(f->scale), scale), element = decode_element(f, code);
-    if (!f->tensor_scale)
-        return (float)(element * s);
-    float total = tensor_scale * (float)s;
+    double element = c->values[code];
+    if (!c->f->tensor_scale)
+        return (float)(element * scale);
+    float total = tensor_scale * (float)scale;
     return (float)element * total;
 }
 
@@ -192,9 +246,10 @@ struct squares {
     double error, value;
 };
 
-static void encode_block(const struct block_format *f, const struct block_cast *cast, const struct block *b, float g,
+static void encode_block(const struct coder *c, const struct block_cast *cast, const struct block *b, float g,
                          uint8_t *scale, struct block_stats *stats, struct squares *sum)
 {
+    const struct block_format *f = c->f;
     struct block_amax a = measure(b);
     const struct format *scale_format = format_of(f->scale);
     if (a.nan + a.infinite) {
@@ -207,8 +262,8 @@ static void encode_block(const struct block_format *f, const struct block_cast *
     stats->zero_blocks += a.largest == 0;
     double factor;
     *scale = choose_scale(f, cast, a.largest, g, &factor, stats);
-    double total = f->tensor_scale ? (double)(g * (float)format_decode(scale_format, *scale))
-                                   : format_decode(scale_format, *scale);
+    double held = format_decode(scale_format, *scale);
+    double total = f->tensor_scale ? (double)(g * (float)held) : held;
     stats->scale_min = fmin(stats->scale_min, total); // a NaN gives way
     stats->scale_max = fmax(stats->scale_max, total);
     struct format_cast element = {cast->rounding, FORMAT_OVERFLOW_SATURATE, cast->stream};
@@ -216,14 +271,14 @@ static void encode_block(const struct block_format *f, const struct block_cast *
     for (size_t i = 0; i < b->length; i++) {
         float x = b->x[i * b->step];
         double v = f->tensor_scale ? (double)(x * (float)factor) : (double)x * factor;
-        uint8_t code = encode_element(f, v, &element, &counts);
+        uint8_t code = encode_element(c, v, &element, &counts);
         b->codes[i * b->step] = code;
-        float back = decode_value(f, code, *scale, g);
+        float back = decode_value(c, code, held, g);
         stats->overflowed += isinf(back) != 0;
         double error = fabs((double)back - (double)x);
         sum->error += error * error;
         sum->value += (double)x * (double)x;
-        stats->max_abs_error = fmax(stats->max_abs_error, error);
+        stats->max_abs_error = error > stats->max_abs_error ? error : stats->max_abs_error;
     }
     stats->clipped += counts.overflowed + counts.infinite; // a product may leave f32
     stats->flushed += counts.flushed;
@@ -282,6 +337,8 @@ int block_encode(const struct block_format *f, const struct block_cast *cast, co
                 "element %zu is %s, and its block of %s would be NaN: clean the tensor or let such blocks be",
                 first + a.first * b.step, isnan(b.x[a.first * b.step]) ? "NaN" : "infinite", f->name);
     }
+    struct coder c;
+    coder_init(&c, f);
     float g = !f->tensor_scale ? 1 : cast->tensor_scale != 0 ? cast->tensor_scale : tensor_scale_of(largest);
     struct squares sum = {0, 0};
     for (size_t at = 0; at < layout.scale_count; at++) {
@@ -289,7 +346,7 @@ int block_encode(const struct block_format *f, const struct block_cast *cast, co
         struct block b = block_at(f, &w, at, &first);
         b.x = x + first;
         b.codes = codes + first;
-        encode_block(f, cast, &b, g, &scales[at], &s, &sum);
+        encode_block(&c, cast, &b, g, &scales[at], &s, &sum);
     }
     s.rel_l2 = sum.value > 0 ? sqrt(sum.error / sum.value) : (double)NAN;
     *tensor_scale = g;
@@ -306,12 +363,15 @@ int block_decode(const struct block_format *f, const int64_t *dims, int rank, in
     if (rc)
         return rc;
     struct walk w = walk_of(f, dims, rank, axis);
+    struct coder c;
+    coder_init(&c, f);
     for (size_t at = 0; at < layout.scale_count; at++) {
         size_t first;
         struct block b = block_at(f, &w, at, &first);
+        double scale = format_decode(format_of(f->scale), scales[at]);
         for (size_t i = 0; i < b.length; i++) {
             size_t e = first + i * b.step;
-            x[e] = decode_value(f, codes[e], scales[at], tensor_scale);
+            x[e] = decode_value(&c, codes[e], scale, tensor_scale);
         }
     }
     return 0;
