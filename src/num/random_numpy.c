@@ -4,6 +4,7 @@
 #include "num/random.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "num/random_ziggurat.h"
 
@@ -201,59 +202,81 @@ void random_numpy_normal(struct random_numpy *r, double loc, double scale, doubl
 // Words of 8 or 16 bits, cut from words of 32, low part first. The rest of the last word is dropped with the array.
 struct cut {
     struct random_numpy *r;
-    int width, left;
+    int left;
     uint32_t word;
 };
 
-static uint32_t cut_next(struct cut *c)
+static inline __attribute__((always_inline)) uint32_t cut_next(struct cut *c, int width)
 {
-    if (c->width == 32)
+    if (width == 32)
         return random_numpy_u32(c->r);
     if (c->left == 0) {
         c->word = random_numpy_u32(c->r);
-        c->left = 32 / c->width - 1;
+        c->left = 32 / width - 1;
     } else {
-        c->word >>= c->width;
+        c->word >>= width;
         c->left--;
     }
-    return c->word & ((1u << c->width) - 1);
+    return c->word & ((1u << width) - 1);
 }
 
-// 0 .. range, range < 2^width - 1.
-static uint32_t bounded(struct cut *c, uint32_t range)
+// 0 .. range. A product whose low part falls below `threshold` would favour some numbers, and is drawn again.
+static inline __attribute__((always_inline)) uint32_t bounded(struct cut *c, int width, uint32_t range,
+                                                              uint32_t threshold)
 {
-    const uint64_t mask = (UINT64_C(1) << c->width) - 1;
-    const uint64_t count = (uint64_t)range + 1;
-    uint64_t m = cut_next(c) * count;
-    if ((m & mask) < count) {
-        uint64_t threshold = (mask - range) % count;
-        while ((m & mask) < threshold)
-            m = cut_next(c) * count;
-    }
-    return (uint32_t)(m >> c->width);
+    const uint32_t mask = UINT32_MAX >> (32 - width);
+    if (range == mask)
+        return cut_next(c, width);
+    uint64_t m;
+    do {
+        m = (uint64_t)cut_next(c, width) * ((uint64_t)range + 1);
+    } while (((uint32_t)m & mask) < threshold);
+    return (uint32_t)(m >> width);
 }
 
-static uint64_t bounded64(struct random_numpy *r, uint64_t range)
+static uint64_t bounded64(struct random_numpy *r, uint64_t range, uint64_t threshold)
 {
-    const uint64_t count = range + 1;
-    __uint128_t m = (__uint128_t)random_numpy_u64(r) * count;
-    if ((uint64_t)m < count) {
-        uint64_t threshold = (UINT64_MAX - range) % count;
-        while ((uint64_t)m < threshold)
-            m = (__uint128_t)random_numpy_u64(r) * count;
-    }
+    if (range == UINT64_MAX)
+        return random_numpy_u64(r);
+    __uint128_t m;
+    do {
+        m = (__uint128_t)random_numpy_u64(r) * ((__uint128_t)range + 1);
+    } while ((uint64_t)m < threshold);
     return (uint64_t)(m >> 64);
 }
 
-static uint64_t next_integer(struct cut *c, int width, uint64_t range)
+// 2^width mod (range + 1); 0 for the whole width.
+static uint64_t threshold_of(int width, uint64_t range)
 {
-    if (range == 0)
-        return 0;
-    if (width == 64 && range > UINT32_MAX)
-        return range == UINT64_MAX ? random_numpy_u64(c->r) : bounded64(c->r, range);
-    if (range == (UINT64_C(1) << c->width) - 1)
-        return cut_next(c);
-    return bounded(c, (uint32_t)range);
+    uint64_t mask = UINT64_MAX >> (64 - width);
+    return range == mask ? 0 : (mask - range) % (range + 1);
+}
+
+#define INTEGERS(type, width)                                                                                          \
+    static void integers_##type(struct random_numpy *r, uint64_t low, uint32_t range, type *out, size_t n)             \
+    {                                                                                                                  \
+        const uint32_t threshold = (uint32_t)threshold_of(width, range);                                               \
+        struct cut c = {.r = r};                                                                                       \
+        for (size_t i = 0; i < n; i++)                                                                                 \
+            out[i] = (type)(low + bounded(&c, width, range, threshold));                                               \
+    }
+INTEGERS(uint8_t, 8)
+INTEGERS(uint16_t, 16)
+INTEGERS(uint32_t, 32)
+INTEGERS(uint64_t, 32) // 64-bit types in a range of 32 bits draw words of 32
+
+static void integers_wide(struct random_numpy *r, uint64_t low, uint64_t range, uint64_t *out, size_t n)
+{
+    uint64_t threshold = threshold_of(64, range);
+    for (size_t i = 0; i < n; i++)
+        out[i] = low + bounded64(r, range, threshold);
+}
+
+// A single number needs no draw.
+static void repeat(uint64_t value, size_t bytes, void *out, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        memcpy((char *)out + i * bytes, &value, bytes);
 }
 
 int random_numpy_integers(struct random_numpy *r, enum dtype type, int64_t low, uint64_t range, void *out, size_t n,
@@ -272,17 +295,18 @@ int random_numpy_integers(struct random_numpy *r, enum dtype type, int64_t low, 
     if ((bits < 64 && low < least) || from > span || range > span - from)
         return error_set(err, ERR_USAGE, NULL, "random integers from %lld, %llu wide, do not fit in %s", (long long)low,
                          (unsigned long long)range, info->name);
-    struct cut c = {.r = r, .width = bits == 64 ? 32 : bits};
-    for (size_t i = 0; i < n; i++) {
-        uint64_t v = (uint64_t)low + next_integer(&c, bits, range);
-        if (bits == 8)
-            ((uint8_t *)out)[i] = (uint8_t)v;
-        else if (bits == 16)
-            ((uint16_t *)out)[i] = (uint16_t)v;
-        else if (bits == 32)
-            ((uint32_t *)out)[i] = (uint32_t)v;
-        else
-            ((uint64_t *)out)[i] = v;
-    }
+    uint64_t offset = (uint64_t)low;
+    if (range == 0)
+        repeat(offset, (size_t)bits / 8, out, n);
+    else if (bits == 8)
+        integers_uint8_t(r, offset, (uint32_t)range, out, n);
+    else if (bits == 16)
+        integers_uint16_t(r, offset, (uint32_t)range, out, n);
+    else if (bits == 32)
+        integers_uint32_t(r, offset, (uint32_t)range, out, n);
+    else if (range <= UINT32_MAX)
+        integers_uint64_t(r, offset, (uint32_t)range, out, n);
+    else
+        integers_wide(r, offset, range, out, n);
     return 0;
 }
