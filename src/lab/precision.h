@@ -41,7 +41,7 @@
 #include "worker/worker.h"
 
 // The list of suites, in the order in which they are shown and run.
-#define PRECISION_SUITES(X) X(accumulate) X(lab)
+#define PRECISION_SUITES(X) X(accumulate) X(lab) X(deployment)
 
 enum {
     PRECISION_MEASURES = 4,  // references that one case is compared with

@@ -3,7 +3,7 @@
 
     build-oracle/venv/bin/python tests/oracle/quantize.py
 
-writes tests/fixtures/num/quantize_rules.json and affine.json. Every case is computed with numpy in f32, as the rules of
+writes tests/fixtures/num/quantize_rules.json, num/affine.json and lab/deployment.json. Every case is computed with numpy in f32, as the rules of
 docs/quantisation.md say. Where another system has the same rule, it is run too and must agree: ONNX Runtime
 (QuantizeLinear, DequantizeLinear, QLinearMatMul), torch (fake_quantize_*); a case lists what it was checked with.
 """
@@ -452,6 +452,39 @@ def affine():
     write_json(NUM / "affine.json", {"requantisation": requantisation(), "products": cases})
 
 
+def deployment():
+    """Largest and mean error against the f32 product, and against f64, of every policy of the suite."""
+    x = np.array([[0.3, -1.2, 2.1], [1.1, 0.2, -0.8]], F32)
+    w = np.array([[0.11, -1.8], [0.7, 0.2], [-0.3, 2.4]], F32)
+    product, exact = x @ w, x.astype(np.float64) @ w.astype(np.float64)
+    policies = {"FP64": exact}
+
+    def scaled(v, top, axis):
+        amax = np.abs(v).max(axis=axis, keepdims=True)
+        return (amax / F32(top)).astype(F32)
+
+    def add(name, y):
+        policies[name] = y
+
+    for name, dtype in (("FP32", F32), ("FP16", np.float16), ("BF16", ml_dtypes.bfloat16), ("FP8 E4M3", ml_dtypes.float8_e4m3fn), ("FP8 E5M2", ml_dtypes.float8_e5m2)):
+        add(name, x.astype(dtype).astype(F32) @ w.astype(dtype).astype(F32))
+    for name, dtype, top in (("FP8 E4M3, scaled", ml_dtypes.float8_e4m3fn, 448), ("FP8 E5M2, scaled", ml_dtypes.float8_e5m2, 57344)):
+        sx, sw = scaled(x, top, None), scaled(w, top, 0)
+        add(name, ((x / sx).astype(dtype).astype(F32) * sx) @ ((w / sw).astype(dtype).astype(F32) * sw))
+    for name, top in (("W8A32", 127), ("W4A32", 7)):
+        sw = scaled(w, top, 0)
+        add(name, x @ (np.rint(w / sw) * sw))
+    sx, sw = scaled(x, 127, None), scaled(w, 127, 0)
+    acc = np.rint(x / sx).astype(np.int32) @ np.rint(w / sw).astype(np.int32)
+    add("W8A8", acc.astype(F32) * sx * sw)
+    out = {}
+    for name, y in policies.items():
+        errors = [np.abs(y.astype(np.float64) - r) for r in (product.astype(np.float64), exact)]
+        out[name] = [[float(e.max()), float(e.mean())] for e in errors]
+    write_json(TOP / "tests/fixtures/lab/deployment.json", {"policies": out})
+
+
 if __name__ == "__main__":
     rules()
     affine()
+    deployment()
