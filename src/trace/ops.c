@@ -264,7 +264,7 @@ static int walk_all(struct trace_ops *o, struct task *tasks, size_t n, struct th
     for (size_t i = 0; i < n; i++)
         order[i] = &tasks[i];
     if (n)
-        qsort(order, n, sizeof *order, by_size);
+        qsort(order, n, sizeof(void *), by_size);
     threads_for(threads, n, 1, walk_some, order);
     int rc = 0;
     for (size_t i = 0; i < n && !rc; i++) {
