@@ -134,6 +134,10 @@ void jw_uint(struct jw *w, uint64_t v)
 
 void json_number(char out[32], double v)
 {
+    if (fabs(v) < 1e15 && v == floor(v)) { // counts and sizes read better without an exponent
+        snprintf(out, 32, "%.0f", v);
+        return;
+    }
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(out, 32, "%.*g", digits, v);
         if (strtod(out, NULL) == v)
@@ -149,10 +153,7 @@ void jw_double(struct jw *w, double v)
         return;
     }
     char text[32];
-    if (fabs(v) < 1e15 && v == floor(v))
-        snprintf(text, sizeof text, "%.0f", v); // counts and sizes read better without an exponent
-    else
-        json_number(text, v);
+    json_number(text, v);
     str_add(w->out, text);
 }
 

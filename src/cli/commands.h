@@ -17,7 +17,8 @@
     X(price)                                                                                                           \
     X(qualify)                                                                                                         \
     X(quantize)                                                                                                        \
-    X(report)
+    X(report)                                                                                                          \
+    X(trace_ops)
 
 #define DECLARE(name) extern const struct command command_##name;
 COMMANDS(DECLARE)

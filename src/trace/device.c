@@ -123,6 +123,11 @@ static int add_device(struct trace *t, struct trace_devices *out, struct trace_d
     if (d.kind == TRACE_HOST && !d.n_lines)
         return 0;
     read_facts(t, &d, err);
+    d.name = (struct slice){
+        (const uint8_t *)arena_strndup(&t->arena, (const char *)d.plane->name.data, d.plane->name.size, err),
+        d.plane->name.size};
+    if (!d.name.data)
+        return ERR_MEMORY;
     struct trace_device *items = arena_grow(&t->arena, out->items, &out->cap, out->n + 1, sizeof d, err);
     if (!items)
         return ERR_MEMORY;

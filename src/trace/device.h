@@ -22,6 +22,7 @@ struct trace_device {
     enum trace_device_kind kind;
     struct trace_file *file;
     struct xplane *plane;
+    struct slice name; // the plane's, a copy: "/device:TPU:0"
     int ordinal;       // -1: its name has none
     const char *model; // "TPU v6 Lite"; what the plane says, NULL where it says nothing
     // As the plane says; NAN where it says nothing.

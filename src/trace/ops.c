@@ -120,6 +120,12 @@ static void read_naming(struct naming *n, struct xstats walk)
     }
 }
 
+static bool ends_with(struct slice s, const char *end)
+{
+    size_t n = strlen(end);
+    return s.size >= n && memcmp(s.data + s.size - n, end, n) == 0;
+}
+
 static void make_row(struct trace_op *op, const struct task *k, const struct tally_entry *e)
 {
     const struct xplane *p = k->device->plane;
@@ -138,6 +144,7 @@ static void make_row(struct trace_op *op, const struct task *k, const struct tal
         op->flop = e->flop;
         op->bytes = e->bytes;
     }
+    op->is_async = ends_with(op->category, "-start") || ends_with(op->category, "-done");
 }
 
 static int copy_slice(struct arena *arena, struct slice *s, struct error *err)
@@ -147,13 +154,31 @@ static int copy_slice(struct arena *arena, struct slice *s, struct error *err)
     return copy ? 0 : ERR_MEMORY;
 }
 
-// The rows of one line, with copies of their texts: what follows needs no file any more.
-static int make_rows(struct trace_ops *o, const struct task *k, struct error *err)
+static void line_facts(struct trace_ops_line *l, const struct task *k)
+{
+    const struct tally *t = &k->tally;
+    *l = (struct trace_ops_line){
+        .device = k->device,
+        .name = k->line->name,
+        .events = t->events,
+        .first_ps = t->first_ps,
+        .last_ps = t->last_ps,
+        .union_ps = t->union_ps,
+        .overlaps = t->overlaps,
+        .out_of_range = t->out_of_range,
+        .device_clock = t->device_clock,
+        .sorted = t->sorted,
+    };
+}
+
+// What one line gave, with copies of all texts: what follows needs no file any more.
+static int make_rows(struct trace_ops *o, struct trace_ops_line *line, const struct task *k, struct error *err)
 {
     struct file_guard g;
     if (FILE_GUARD(&g, &k->device->file->map))
         return file_guard_error(&g, err);
-    int rc = 0;
+    line_facts(line, k);
+    int rc = copy_slice(&o->arena, &line->name, err);
     for (size_t i = 0; i < k->tally.n && !rc; i++) {
         struct trace_op *op = &o->rows[o->n_rows++];
         make_row(op, k, &k->tally.entries[i]);
@@ -196,43 +221,27 @@ static int64_t sum(int64_t a, int64_t b)
     return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
 }
 
-static void merge(struct trace_ops *o)
+size_t trace_ops_merge(struct trace_op *rows, size_t count)
 {
     size_t n = 0;
-    qsort(o->rows, o->n_rows, sizeof *o->rows, by_name);
-    for (size_t i = 0; i < o->n_rows; i++) {
-        struct trace_op *into = n ? &o->rows[n - 1] : NULL, *op = &o->rows[i];
+    if (count)
+        qsort(rows, count, sizeof *rows, by_name);
+    for (size_t i = 0; i < count; i++) {
+        struct trace_op *into = n ? &rows[n - 1] : NULL, *op = &rows[i];
         if (!into || by_name(into, op) != 0) {
-            o->rows[n++] = *op;
+            rows[n++] = *op;
             continue;
         }
+        into->is_async |= op->is_async;
         into->occurrences += op->occurrences;
         into->self_ps = sum(into->self_ps, op->self_ps);
         into->total_ps = sum(into->total_ps, op->total_ps);
         into->flop += op->flop;
         into->bytes += op->bytes;
     }
-    o->n_rows = n;
-    qsort(o->rows, n, sizeof *o->rows, by_self);
-    for (size_t i = 0; i < n; i++)
-        o->self_ps = sum(o->self_ps, o->rows[i].self_ps);
-}
-
-static void line_facts(struct trace_ops_line *l, const struct task *k)
-{
-    const struct tally *t = &k->tally;
-    *l = (struct trace_ops_line){
-        .device = k->device,
-        .line = k->line,
-        .events = t->events,
-        .first_ps = t->first_ps,
-        .last_ps = t->last_ps,
-        .union_ps = t->union_ps,
-        .overlaps = t->overlaps,
-        .out_of_range = t->out_of_range,
-        .device_clock = t->device_clock,
-        .sorted = t->sorted,
-    };
+    if (n)
+        qsort(rows, n, sizeof *rows, by_self);
+    return n;
 }
 
 static int collect(struct trace_ops *o, const struct task *tasks, size_t n, struct error *err)
@@ -247,13 +256,15 @@ static int collect(struct trace_ops *o, const struct task *tasks, size_t n, stru
     o->n_lines = n;
     int rc = 0;
     for (size_t i = 0; i < n && !rc; i++) {
-        line_facts(&o->lines[i], &tasks[i]);
         xdamage_add(&tasks[i].device->file->space.damage, &tasks[i].damage);
-        rc = make_rows(o, &tasks[i], err);
+        rc = make_rows(o, &o->lines[i], &tasks[i], err);
     }
-    if (!rc)
-        merge(o);
-    return rc;
+    if (rc)
+        return rc;
+    o->n_rows = trace_ops_merge(o->rows, o->n_rows);
+    for (size_t i = 0; i < o->n_rows; i++)
+        o->self_ps = sum(o->self_ps, o->rows[i].self_ps);
+    return 0;
 }
 
 static int walk_all(struct trace_ops *o, struct task *tasks, size_t n, struct threads *threads, struct error *err)

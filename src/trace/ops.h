@@ -17,6 +17,7 @@ struct trace_op {
     struct slice module;   // "jit_f"; empty where the profile says none
     struct slice scope;    // "jit(f)/jit(main)/add": the framework's name
     struct slice source;   // "model.py:12"
+    bool is_async;         // the start or the end of something that goes on meanwhile: its bytes are not of its time
     bool is_operation;     // false: a kernel or copy that carries no operation's name
     uint64_t program_id;   // 0: none
     uint64_t occurrences;
@@ -27,7 +28,7 @@ struct trace_op {
 // One line of one device.
 struct trace_ops_line {
     const struct trace_device *device;
-    const struct xline *line;
+    struct slice name; // "XLA Ops"
     uint64_t events;
     int64_t first_ps, last_ps; // on `device_clock`, else from the trace's origin
     int64_t union_ps;          // time covered: the sum of its rows' self times
@@ -50,5 +51,8 @@ struct trace_ops {
 // error.
 int trace_ops(struct trace *t, struct threads *threads, struct trace_ops *out, struct error *err);
 void trace_ops_release(struct trace_ops *o);
+// Adds up rows of the same program, name and kind, in place, and sorts them as trace_ops does. Returns how many are
+// left.
+size_t trace_ops_merge(struct trace_op *rows, size_t n);
 
 #endif

@@ -2,6 +2,7 @@
 // What commands print under --json follows docs/schemas.
 #include <stdlib.h>
 
+#include "base/file.h"
 #include "cli/output.h"
 #include "cli_test.h"
 #include "schema.h"
@@ -53,5 +54,27 @@ TEST(cli_documents_devices_plugin)
     cli_test_release(&cli);
     snprintf(faulty, sizeof faulty, "%s/faulty_empty.so", build ? build : "build");
     CHECK_INT(cli_test_run(&cli, CLI_WORDS("devices", "--plugin", faulty), &e), ERR_DEVICE);
+    cli_test_release(&cli);
+}
+
+TEST(cli_documents_trace_ops)
+{
+    struct cli cli;
+    struct error e = {0};
+    char whole[1024], cut[1024];
+    struct str bytes;
+    str_init(&bytes);
+    snprintf(whole, sizeof whole, "%s/tests/fixtures/traces/gpu-mi300x-jax-gemm.xplane.pb", test_top());
+    snprintf(cut, sizeof cut, "%s/cut.xplane.pb", test_dir());
+    REQUIRE_OK(file_read(&bytes, whole, 1 << 20, &e), &e);
+    REQUIRE_OK(file_write(cut, str_text(&bytes), bytes.length - 20000, &e), &e);
+    str_release(&bytes);
+    REQUIRE_OK(cli_test_run(&cli, CLI_WORDS("trace", "ops", whole), &e), &e);
+    CHECK_SCHEMA("assay.trace.ops.1.json", str_text(&cli.out), cli.out.length);
+    cli_test_release(&cli);
+    // What can be read of it, and the error, in one document.
+    CHECK_INT(cli_test_run(&cli, CLI_WORDS("trace", "ops", cut), &e), ERR_INPUT);
+    CHECK_SCHEMA("assay.trace.ops.1.json", str_text(&cli.out), cli.out.length);
+    CHECK(strstr(str_text(&cli.out), "\"places\"") && strstr(str_text(&cli.out), "\"bad-input\""));
     cli_test_release(&cli);
 }

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/trace_input.h"
+#include "cli/wrap.h"
+#include "report/format.h"
+#include "report/table.h"
+#include "trace/ops_view.h"
+
+static void slice_cell(struct table *t, struct slice s)
+{
+    struct str text;
+    str_init(&text);
+    str_add_n(&text, s.data, s.size);
+    table_cell(t, s.size ? str_text(&text) : "(none)");
+    str_release(&text);
+}
+
+static void percent_cell(struct table *t, double share)
+{
+    table_number(t, 100 * share, NULL);
+}
+
+static void add_columns(struct table *t, enum trace_ops_by by, const char *key)
+{
+    const struct {
+        const char *title, *unit;
+        enum table_align align;
+        int rank;
+        char origin;
+        bool shown;
+    } columns[] = {
+        {key, NULL, TABLE_LEFT, 0, 0, true},
+        {"category", NULL, TABLE_LEFT, 3, 0, by == TRACE_BY_OP},
+        {"program", NULL, TABLE_LEFT, 6, 0, by == TRACE_BY_OP || by == TRACE_BY_MODULE},
+        {"runs", NULL, TABLE_RIGHT, 2, 0, true},
+        {"self", "ms", TABLE_RIGHT, 0, ORIGIN_MEASURED, true},
+        {"of all", "%", TABLE_RIGHT, 1, ORIGIN_DERIVED, true},
+        {"total", "ms", TABLE_RIGHT, 5, ORIGIN_MEASURED, true},
+        {"rate", "TFLOP/s", TABLE_RIGHT, 3, ORIGIN_DERIVED, true},
+        {"rate", "GB/s", TABLE_RIGHT, 3, ORIGIN_DERIVED, true},
+        {"of peak", "%", TABLE_RIGHT, 4, ORIGIN_DERIVED, true},
+        {"bound", NULL, TABLE_LEFT, 4, 0, true},
+    };
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        if (!columns[i].shown)
+            continue;
+        table_column(t, columns[i].title, columns[i].unit, columns[i].align, columns[i].rank);
+        if (columns[i].origin)
+            table_origin(t, columns[i].origin);
+    }
+}
+
+static void add_row(struct table *t, const struct trace_ops *o, const struct trace_op *row, enum trace_ops_by by)
+{
+    struct trace_ops_rates r;
+    trace_ops_rate(o, row, &r);
+    table_row(t);
+    slice_cell(t, row->name);
+    if (by == TRACE_BY_OP)
+        slice_cell(t, row->is_operation || row->category.size ? row->category
+                                                              : (struct slice){(const uint8_t *)"no operation", 12});
+    if (by == TRACE_BY_OP || by == TRACE_BY_MODULE)
+        table_cellf(t, row->program_id ? "%" PRIu64 : "", row->program_id);
+    table_count(t, (double)row->occurrences);
+    table_number(t, (double)row->self_ps / 1e9, NULL);
+    percent_cell(t, r.share);
+    table_number(t, (double)row->total_ps / 1e9, NULL);
+    table_number(t, r.flop_per_s * 1e-12, NULL);
+    table_number(t, r.bytes_per_s * 1e-9, NULL);
+    percent_cell(t, r.bound && strcmp(r.bound, "compute") == 0 ? r.flop_of_peak : r.bytes_of_peak);
+    table_cell(t, r.bound ? r.bound : "");
+}
+
+// What the table does not show, and what it stands on.
+static void summary(struct cli *cli, const struct trace *t, const struct trace_ops *o, size_t shown, size_t n)
+{
+    struct str s;
+    char self[FORMAT_MAX];
+    size_t overlaps = 0, out_of_range = 0;
+    uint64_t events = 0;
+    bool peaks = false, async = false;
+    str_init(&s);
+    for (size_t i = 0; i < o->n_lines; i++) {
+        overlaps += o->lines[i].overlaps;
+        out_of_range += o->lines[i].out_of_range;
+        events += o->lines[i].events;
+    }
+    for (size_t i = 0; i < o->devices.n; i++)
+        peaks |= o->devices.items[i].peak_flop_per_s > 0;
+    for (size_t i = 0; i < o->n_rows; i++)
+        async |= o->rows[i].is_async;
+    format_time(self, (double)o->self_ps * 1e-12);
+    if (shown < n)
+        str_addf(&s, "The first %zu of %zu rows; --top 0 shows all. ", shown, n);
+    str_addf(&s, "%zu device%s of %zu file%s, %" PRIu64 " events, %s of self time, all devices added up. ",
+             o->devices.n, o->devices.n == 1 ? "" : "s", t->n_files, t->n_files == 1 ? "" : "s", events, self);
+    if (overlaps)
+        str_addf(&s, "%zu events overlap another one in part: the common time is the later one's. ", overlaps);
+    if (out_of_range)
+        str_addf(&s, "%zu events have impossible times and are left out. ", out_of_range);
+    if (peaks)
+        str_add(&s, "FLOP and bytes are the compiler's count, peaks the device's, both as the profile has them. ");
+    if (async)
+        str_add(&s, "What starts or ends an asynchronous transfer has no rate: its bytes are not of its own time. ");
+    str_add(&s, "A loop's self time is without that of its body.");
+    wrap_text(&cli->out, str_text(&s), 0, 0, cli->width);
+    str_release(&s);
+}
+
+static int print_table(struct cli *cli, const struct trace *t, const struct trace_ops *o, enum trace_ops_by by,
+                       struct error *err)
+{
+    enum table_format format = TABLE_TEXT;
+    struct trace_op *rows;
+    size_t n, top = (size_t)cli_int(cli, "top", 0);
+    int rc = trace_ops_group(o, by, &cli->arena, &rows, &n, err);
+    if (rc)
+        return rc;
+    table_format_parse(cli_string(cli, "format"), &format);
+    if (format == TABLE_CSV && !cli_given(cli, "top"))
+        top = 0; // for programs
+    size_t shown = top && top < n ? top : n;
+    struct table table;
+    table_init(&table);
+    add_columns(&table, by, cli_string(cli, "by"));
+    for (size_t i = 0; i < shown; i++)
+        add_row(&table, o, &rows[i], by);
+    if (n || format != TABLE_TEXT)
+        rc = table_print(&table, &cli->out, format, (size_t)cli->width, cli->color, err);
+    table_release(&table);
+    if (!rc && format == TABLE_TEXT)
+        summary(cli, t, o, shown, n);
+    return rc;
+}
+
+static int print(struct cli *cli, struct trace *t, struct trace_ops *o, struct error *err)
+{
+    enum trace_ops_by by = TRACE_BY_OP;
+    trace_ops_by_from_name(cli_string(cli, "by"), &by);
+    if (!o->devices.n)
+        cli_note(cli, "no device ran anything in this profile: a capture that is too long, or was made without the "
+                      "device's tracer, holds the host alone");
+    if (!cli->json && strcmp(cli_string(cli, "format"), "json") != 0) {
+        int rc = print_table(cli, t, o, by, err);
+        return rc ? rc : trace_damage(t, err);
+    }
+    struct str text;
+    struct jw w;
+    struct error damage = {0};
+    str_init(&text);
+    jw_init(&w, &text, false);
+    int bad = trace_damage(t, &damage);
+    int rc = trace_ops_json(t, o, by, (size_t)cli_int(cli, "top", 0) * cli_given(cli, "top"), &w, err);
+    if (!rc)
+        rc = jw_finish(&w, err);
+    if (!rc)
+        rc = cli_envelope(cli, str_text(&text), bad ? &damage : NULL, err);
+    str_release(&text);
+    if (!rc && bad)
+        *err = damage;
+    return rc ? rc : bad;
+}
+
+static int run(struct cli *cli, struct error *err)
+{
+    struct trace t;
+    struct trace_ops o = {0};
+    struct threads *threads = NULL;
+    int rc = threads_new(&threads, (size_t)cli_int(cli, "threads", 0), err);
+    if (rc)
+        return rc;
+    rc = trace_input(cli, &t, err);
+    if (!rc)
+        rc = trace_ops(&t, threads, &o, err);
+    if (!rc)
+        rc = print(cli, &t, &o, err);
+    trace_ops_release(&o);
+    trace_close(&t);
+    threads_free(threads);
+    return rc;
+}
+
+static const char *const description[] = {
+    "What ran on the devices of a profile, the longest first: how often, how long by itself (without what ran inside "
+    "it) and in all. Times are exact sums of the events' picoseconds; on every line self times add up to the time the "
+    "line was busy.",
+    TRACE_INPUT_TEXT,
+    "Kernels and copies that belong to no operation of the program are rows of their own, not idle time. FLOP, bytes "
+    "and peaks are shown where the profile has them.",
+    NULL,
+};
+
+static const struct option options[] = {
+    {.name = "by",
+     .kind = OPTION_STRING,
+     .preset = "op",
+     .choices = "op category module scope source",
+     .help = "what a row is: an operation of a program, a category, a program, a name of the framework, or a line of "
+             "the source"},
+    {.name = "top",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .preset = "30",
+     .min = 0,
+     .max = 1e9,
+     .help = "rows shown, 0 for all; csv and json have all unless it is given"},
+    OPTION_FORMAT("text md csv html json"),
+    OPTION_THREADS,
+    {.name = NULL},
+};
+
+static const struct example examples[] = {
+    {"assay trace ops profile/plugins/profile/2026_01_02", "all hosts of a run"},
+    {"assay trace ops host.xplane.pb --by source --top 10", "the ten longest lines of the program"},
+    {NULL, NULL},
+};
+
+const struct command command_trace_ops = {
+    .name = "trace ops",
+    .operands = "PATH...",
+    .min_operands = 1,
+    .max_operands = -1,
+    .operand_complete = COMPLETE_FILE,
+    .summary = "what ran on the devices of a profile, self times first",
+    .description = description,
+    .options = options,
+    .examples = examples,
+    .run = run,
+};

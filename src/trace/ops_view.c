@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/ops_view.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const by_names[] = {"op", "category", "module", "scope", "source"};
+
+bool trace_ops_by_from_name(const char *name, enum trace_ops_by *out)
+{
+    for (size_t i = 0; i < sizeof by_names / sizeof *by_names; i++) {
+        if (strcmp(by_names[i], name) == 0) {
+            *out = (enum trace_ops_by)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+// ---- Groups
+
+static struct slice key_of(const struct trace_op *op, enum trace_ops_by by)
+{
+    switch (by) {
+    case TRACE_BY_OP:
+        return op->name;
+    case TRACE_BY_CATEGORY:
+        return op->category;
+    case TRACE_BY_MODULE:
+        return op->module;
+    case TRACE_BY_SCOPE:
+        return op->scope;
+    case TRACE_BY_SOURCE:
+        return op->source;
+    }
+    return op->name;
+}
+
+int trace_ops_group(const struct trace_ops *o, enum trace_ops_by by, struct arena *arena, struct trace_op **rows,
+                    size_t *n, struct error *err)
+{
+    struct trace_op *out = arena_new(arena, struct trace_op, o->n_rows, err);
+    if (!out)
+        return ERR_MEMORY;
+    *rows = out;
+    *n = o->n_rows;
+    for (size_t i = 0; i < o->n_rows; i++) {
+        const struct trace_op *op = &o->rows[i];
+        out[i] = *op;
+        if (by == TRACE_BY_OP)
+            continue;
+        out[i] = (struct trace_op){
+            .name = key_of(op, by),
+            .program_id = by == TRACE_BY_MODULE ? op->program_id : 0,
+            .is_async = op->is_async,
+            .is_operation = op->is_operation,
+            .occurrences = op->occurrences,
+            .self_ps = op->self_ps,
+            .total_ps = op->total_ps,
+            .flop = op->flop,
+            .bytes = op->bytes,
+        };
+    }
+    if (by != TRACE_BY_OP)
+        *n = trace_ops_merge(out, *n);
+    return 0;
+}
+
+// ---- Rates
+
+// One device's peaks speak for all: a profile of two kinds of devices has none.
+static double peak(const struct trace_ops *o, bool flop)
+{
+    double v = NAN;
+    for (size_t i = 0; i < o->devices.n; i++) {
+        const struct trace_device *d = &o->devices.items[i];
+        double p = flop ? d->peak_flop_per_s : d->memory_bytes_per_s;
+        if (i && !(p == v)) // NAN, too
+            return NAN;
+        v = p;
+    }
+    return v;
+}
+
+void trace_ops_rate(const struct trace_ops *o, const struct trace_op *row, struct trace_ops_rates *out)
+{
+    double s = (double)row->self_ps * 1e-12, compute = peak(o, true), memory = peak(o, false);
+    *out = (struct trace_ops_rates){NAN, NAN, NAN, NAN, NAN, NAN, NULL};
+    if (o->self_ps > 0)
+        out->share = (double)row->self_ps / (double)o->self_ps;
+    if (row->is_async)
+        return;
+    if (row->self_ps > 0) {
+        out->flop_per_s = row->flop / s;
+        out->bytes_per_s = row->bytes / s;
+        out->flop_of_peak = out->flop_per_s / compute;
+        out->bytes_of_peak = out->bytes_per_s / memory;
+    }
+    if (row->flop > 0 && row->bytes > 0)
+        out->intensity = row->flop / row->bytes;
+    if ((row->flop > 0 || row->bytes > 0) && compute > 0 && memory > 0)
+        out->bound = row->flop / compute > row->bytes / memory ? "compute" : "memory";
+}
+
+// ---- JSON
+
+static void text(struct jw *w, const char *key, struct slice s)
+{
+    jw_key(w, key);
+    if (s.size)
+        jw_string_n(w, (const char *)s.data, s.size);
+    else
+        jw_null(w);
+}
+
+static void row_json(struct jw *w, const struct trace_ops *o, const struct trace_op *row)
+{
+    struct trace_ops_rates r;
+    const char *counted = isnan(row->flop) ? "the profile does not say" : "the compiler's count in the profile";
+    const char *moved = isnan(row->bytes) ? "the profile does not say" : "the compiler's count in the profile";
+    char program[32];
+    trace_ops_rate(o, row, &r);
+    snprintf(program, sizeof program, "%llu", (unsigned long long)row->program_id);
+    jw_object(w);
+    text(w, "name", row->name);
+    text(w, "category", row->category);
+    text(w, "module", row->module);
+    jw_kv_string(w, "program_id", row->program_id ? program : NULL); // beyond 2^53
+    text(w, "scope", row->scope);
+    text(w, "source", row->source);
+    jw_kv_bool(w, "is_operation", row->is_operation);
+    jw_kv_bool(w, "is_async", row->is_async);
+    jw_kv_uint(w, "occurrences", row->occurrences);
+    jw_kv_int(w, "self_ps", row->self_ps);
+    jw_kv_int(w, "total_ps", row->total_ps);
+    quantity_json_kv(w, "share", quantity_make(r.share, "1", ORIGIN_DERIVED, "self time over that of all rows"));
+    quantity_json_kv(w, "flop", quantity_make(row->flop, "FLOP", ORIGIN_DERIVED, counted));
+    quantity_json_kv(w, "bytes", quantity_make(row->bytes, "B", ORIGIN_DERIVED, moved));
+    const char *rate = row->is_async ? "asynchronous: what it moves is not of its own time" : "over the self time";
+    quantity_json_kv(w, "flop_per_s", quantity_make(r.flop_per_s, "FLOP/s", ORIGIN_DERIVED, rate));
+    quantity_json_kv(w, "bytes_per_s", quantity_make(r.bytes_per_s, "B/s", ORIGIN_DERIVED, rate));
+    jw_kv_string(w, "bound", r.bound);
+    jw_object_end(w);
+}
+
+static void device_json(struct jw *w, const struct trace_device *d)
+{
+    const char *sheet = "the profile's own figure of the device", *none = "the profile does not say";
+    jw_object(w);
+    text(w, "name", d->name);
+    jw_kv_string(w, "host", d->file->host);
+    jw_kv_string(w, "kind", trace_device_kind_name(d->kind));
+    jw_kv_string(w, "model", d->model);
+    quantity_json_kv(
+        w, "peak", quantity_make(d->peak_flop_per_s, "FLOP/s", ORIGIN_SHEET, isnan(d->peak_flop_per_s) ? none : sheet));
+    quantity_json_kv(
+        w, "memory_rate",
+        quantity_make(d->memory_bytes_per_s, "B/s", ORIGIN_SHEET, isnan(d->memory_bytes_per_s) ? none : sheet));
+    jw_object_end(w);
+}
+
+static void line_json(struct jw *w, const struct trace_ops_line *l)
+{
+    jw_object(w);
+    text(w, "device", l->device->name);
+    jw_kv_string(w, "host", l->device->file->host);
+    text(w, "line", l->name);
+    jw_kv_uint(w, "events", l->events);
+    jw_kv_int(w, "busy_ps", l->union_ps);
+    jw_kv_int(w, "span_ps", l->events ? l->last_ps - l->first_ps : 0);
+    jw_kv_uint(w, "overlaps", l->overlaps);
+    jw_kv_uint(w, "out_of_range", l->out_of_range);
+    jw_kv_bool(w, "device_clock", l->device_clock);
+    jw_object_end(w);
+}
+
+void trace_files_json(const struct trace *t, struct jw *w)
+{
+    jw_key(w, "files");
+    jw_array(w);
+    for (size_t i = 0; i < t->n_files; i++) {
+        const struct xdamage *d = &t->files[i].space.damage;
+        jw_object(w);
+        jw_kv_string(w, "path", t->files[i].path);
+        jw_kv_string(w, "host", t->files[i].host);
+        jw_kv_uint(w, "bytes", t->files[i].space.bytes.size);
+        jw_key(w, "damage");
+        if (d->what) {
+            jw_object(w);
+            jw_kv_uint(w, "offset", d->offset);
+            jw_kv_string(w, "field", d->where);
+            jw_kv_string(w, "message", d->what);
+            jw_kv_uint(w, "places", d->count);
+            jw_object_end(w);
+        } else {
+            jw_null(w);
+        }
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+}
+
+int trace_ops_json(const struct trace *t, const struct trace_ops *o, enum trace_ops_by by, size_t top, struct jw *w,
+                   struct error *err)
+{
+    struct arena arena;
+    struct trace_op *rows;
+    size_t n;
+    arena_init(&arena);
+    int rc = trace_ops_group(o, by, &arena, &rows, &n, err);
+    if (!rc) {
+        jw_object(w);
+        jw_kv_string(w, "by", by_names[by]);
+        jw_kv_int(w, "self_ps", o->self_ps);
+        jw_kv_uint(w, "rows", n);
+        jw_key(w, "ops");
+        jw_array(w);
+        for (size_t i = 0; i < n && (!top || i < top); i++)
+            row_json(w, o, &rows[i]);
+        jw_array_end(w);
+        jw_key(w, "devices");
+        jw_array(w);
+        for (size_t i = 0; i < o->devices.n; i++)
+            device_json(w, &o->devices.items[i]);
+        jw_array_end(w);
+        jw_key(w, "lines");
+        jw_array(w);
+        for (size_t i = 0; i < o->n_lines; i++)
+            line_json(w, &o->lines[i]);
+        jw_array_end(w);
+        trace_files_json(t, w);
+        jw_object_end(w);
+    }
+    arena_release(&arena);
+    return rc;
+}

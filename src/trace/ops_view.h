@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows of trace_ops as people ask for them: grouped, with rates and what bounds them, and as JSON.
+#ifndef TRACE_OPS_VIEW_H
+#define TRACE_OPS_VIEW_H
+
+#include "base/json.h"
+#include "base/quantity.h"
+#include "trace/ops.h"
+
+enum trace_ops_by {
+    TRACE_BY_OP,       // an operation of a program
+    TRACE_BY_CATEGORY, // "loop fusion"
+    TRACE_BY_MODULE,   // a program
+    TRACE_BY_SCOPE,    // the framework's name
+    TRACE_BY_SOURCE,   // a line of the user's program
+};
+// "op", "category", ...; the inverse is false for an unknown name.
+bool trace_ops_by_from_name(const char *name, enum trace_ops_by *out);
+
+// Rows added up by a key, by falling self time; `name` is the key, empty where the profile says none. TRACE_BY_OP gives
+// the rows themselves. FLOP and bytes are NAN where one of the rows has none. In `arena`; texts are o's.
+int trace_ops_group(const struct trace_ops *o, enum trace_ops_by by, struct arena *arena, struct trace_op **rows,
+                    size_t *n, struct error *err);
+
+// What a row's time says of the device. NAN where the profile lacks what is needed, and all rates of what is
+// asynchronous.
+struct trace_ops_rates {
+    double share;                       // self time of all self time
+    double flop_per_s, bytes_per_s;     // over the self time, of one device
+    double intensity;                   // FLOP per byte
+    double flop_of_peak, bytes_of_peak; // shares of the device's peaks as the profile gives them
+    const char *bound;                  // "compute" or "memory", by the intensity and those peaks; NULL
+};
+void trace_ops_rate(const struct trace_ops *o, const struct trace_op *row, struct trace_ops_rates *out);
+
+// "files": [...], with the damage of each: a member of every document about profiles.
+void trace_files_json(const struct trace *t, struct jw *w);
+// The `result` of assay.trace.ops/1: rows by `by`, the first `top` of them (0: all), and the files with their damage.
+int trace_ops_json(const struct trace *t, const struct trace_ops *o, enum trace_ops_by by, size_t top, struct jw *w,
+                   struct error *err);
+
+#endif
