@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/commands.h"
@@ -9,15 +10,15 @@
 #include "report/format.h"
 #include "report/table.h"
 
-static void add_columns(struct table *t)
+static void add_columns(struct table *t, const char *unit)
 {
-    static const struct {
+    const struct {
         const char *title, *unit;
         enum table_align align;
         int rank;
     } columns[] = {
         {"tensor", NULL, TABLE_LEFT, 0},      {"shape", NULL, TABLE_LEFT, 4},    {"from", NULL, TABLE_LEFT, 3},
-        {"before", "B", TABLE_RIGHT, 2},      {"after", "B", TABLE_RIGHT, 2},    {"rel L2", NULL, TABLE_RIGHT, 0},
+        {"before", unit, TABLE_RIGHT, 2},     {"after", unit, TABLE_RIGHT, 2},   {"rel L2", NULL, TABLE_RIGHT, 0},
         {"SNR", "dB", TABLE_RIGHT, 1},        {"clipped", NULL, TABLE_RIGHT, 1}, {"worst row", NULL, TABLE_RIGHT, 2},
         {"its rel L2", NULL, TABLE_RIGHT, 2}, {"outlier", NULL, TABLE_RIGHT, 3},
     };
@@ -45,7 +46,30 @@ static void decibel_cell(struct table *t, double value)
     table_number(t, value, isinf(value) ? "no error" : text);
 }
 
-static void add_row(struct table *t, const struct quantize_tensor *q)
+static void bytes_cell(struct table *t, size_t bytes, struct scale scale)
+{
+    char text[FORMAT_MAX];
+    format_scaled(text, (double)bytes, scale, 3);
+    table_number(t, (double)bytes, text);
+}
+
+// One unit for all tensors.
+static int pick_unit(const struct quantize_file *q, struct scale *out, struct error *err)
+{
+    double *bytes = malloc((q->count + 1) * sizeof *bytes);
+    size_t n = 0;
+    if (!bytes)
+        return error_set(err, ERR_MEMORY, NULL, "no memory for a table of %zu rows", q->count);
+    for (size_t i = 0; i < q->count; i++) {
+        if (q->tensors[i].action == QUANTIZE_DONE)
+            bytes[n++] = (double)q->tensors[i].bytes_before;
+    }
+    *out = scale_pick(bytes, n, "B");
+    free(bytes);
+    return 0;
+}
+
+static void add_row(struct table *t, const struct quantize_tensor *q, struct scale scale)
 {
     const struct quantize_stats *s = &q->stats;
     struct str shape;
@@ -56,8 +80,8 @@ static void add_row(struct table *t, const struct quantize_tensor *q)
     table_cell(t, q->view->name);
     table_cell(t, str_text(&shape));
     table_cell(t, q->from);
-    table_count(t, (double)q->bytes_before);
-    table_count(t, (double)q->bytes_after);
+    bytes_cell(t, q->bytes_before, scale);
+    bytes_cell(t, q->bytes_after, scale);
     exponent_cell(t, quantize_rel_l2(s));
     decibel_cell(t, quantize_snr_db(s));
     table_count(t, (double)s->clipped);
@@ -72,10 +96,10 @@ static void add_row(struct table *t, const struct quantize_tensor *q)
     str_release(&shape);
 }
 
-static void add_total(struct table *t, const struct quantize_file *q)
+static void add_total(struct table *t, const struct quantize_file *q, struct scale scale)
 {
     table_row(t);
-    table_cell(t, "all that was quantised");
+    table_cell(t, "all quantised");
     table_cell(t, "");
     table_cell(t, "");
     size_t before = 0, after = 0;
@@ -83,8 +107,8 @@ static void add_total(struct table *t, const struct quantize_file *q)
         before += q->tensors[i].action == QUANTIZE_DONE ? q->tensors[i].bytes_before : 0;
         after += q->tensors[i].action == QUANTIZE_DONE ? q->tensors[i].bytes_after : 0;
     }
-    table_count(t, (double)before);
-    table_count(t, (double)after);
+    bytes_cell(t, before, scale);
+    bytes_cell(t, after, scale);
     exponent_cell(t, quantize_rel_l2(&q->total));
     decibel_cell(t, quantize_snr_db(&q->total));
     table_count(t, (double)q->total.clipped);
@@ -164,13 +188,19 @@ static int print_text(struct cli *cli, const struct quantize_file *q, struct err
     int rc = 0;
     if (q->quantised) {
         struct table t;
+        struct scale scale;
+        char unit[FORMAT_MAX];
+        rc = pick_unit(q, &scale, err);
+        if (rc)
+            return rc;
+        scale_name(unit, scale);
         table_init(&t);
-        add_columns(&t);
+        add_columns(&t, unit);
         for (size_t i = 0; i < q->count; i++) {
             if (q->tensors[i].action == QUANTIZE_DONE)
-                add_row(&t, &q->tensors[i]);
+                add_row(&t, &q->tensors[i], scale);
         }
-        add_total(&t, q);
+        add_total(&t, q, scale);
         rc = table_print(&t, &cli->out, TABLE_TEXT, (size_t)cli->width, cli->color, err);
         table_release(&t);
     }

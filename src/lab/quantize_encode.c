@@ -457,6 +457,7 @@ static int encode_blocks(const struct quantize_work *w, const struct quantize_pi
     if (rc)
         return rc;
     part->clipped = b.clipped;
+    part->overflowed = b.overflowed;
     part->scales_lowered = b.clamped_scales;
     part->scale_min = b.scale_min;
     part->scale_max = b.scale_max;

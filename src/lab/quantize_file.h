@@ -33,7 +33,7 @@ struct quantize_stats {
     size_t beyond_f32;         // f64 inputs
     size_t clipped;            // beyond the largest code or element
     size_t flushed;            // not 0, and 0 afterwards
-    size_t overflowed;         // narrowing: finite, and not afterwards
+    size_t overflowed;         // finite, and not afterwards
     size_t scales_raised;      // scales that would have been smaller than what their type holds
     size_t scales_lowered;     // larger
     double error2, reference2; // sums of squares
