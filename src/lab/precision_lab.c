@@ -285,7 +285,7 @@ int lab_draw(struct lab_problem *q, struct error *err)
     return 0;
 }
 
-static int references(struct lab_problem *q, struct error *err)
+int lab_references(struct lab_problem *q, struct error *err)
 {
     size_t m = q->shape.m, k = q->shape.k, n = q->shape.n;
     const double *w = precision_doubles(q->p, DT_F32, q->w, k * n, err);
@@ -329,7 +329,7 @@ static int run_problem(struct lab_problem *q, struct error *err)
 {
     int rc = lab_draw(q, err);
     if (!rc)
-        rc = references(q, err);
+        rc = lab_references(q, err);
     if (rc)
         return rc;
     add_inputs(q);

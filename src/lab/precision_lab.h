@@ -60,6 +60,8 @@ struct lab_problem {
 const char *lab_policy_name(enum lab_policy policy); // "fp32", "bf16", "int8"
 // Draws w and both x, of q's shape and seed.
 int lab_draw(struct lab_problem *q, struct error *err);
+// Their f64 products, and what bounds of rounding scale with.
+int lab_references(struct lab_problem *q, struct error *err);
 // Makes the operands of a policy from f32 matrices.
 int lab_operands(struct precision *p, const struct lab_shape *s, const float *x, const float *w, enum lab_policy policy,
                  struct lab_operands *out, struct error *err);

@@ -183,7 +183,7 @@ static void check_hash(struct lab_problem *q, const struct lab_input *in, const 
 
 void lab_check_published(struct lab_problem *q)
 {
-    static const char *const hashes[2] = {"2a60a6fffbe58b36068d5b6bd4e205f4", "5eddbc8a013fe228d81b118f53fd60da"};
+    static const char *const hashes[2] = {"2a60a6fffbe58b36", "5eddbc8a013fe228"};
     static const struct {
         enum lab_policy policy;
         int input;

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The random streams of numpy and JAX against num/random.h.
 
-    make all && build-oracle/venv/bin/python tests/oracle/random_streams.py [BUILD]
+    make build/random-draws && build-oracle/venv/bin/python tests/oracle/random_streams.py [BUILD]
 
-makes a million draws of every kind with numpy and with JAX, has BUILD/random-draws (make BUILD/random-draws) make the
-same, prints how they compare, and writes tests/fixtures/num/random.json: a hash per stream, and for JAX's normals, which
-are not all equal, every difference, so that a test can put them back and come to JAX's own hash.
+makes a million draws of every kind with numpy and with JAX, has BUILD/random-draws make the same, prints how they compare,
+and writes tests/fixtures/num/random.json: a hash per stream, and for JAX's normals, which are not all equal, every
+difference, so that a test can put them back and come to JAX's own hash.
 
     build-oracle/venv/bin/python tests/oracle/random_streams.py ziggurat
 

@@ -217,3 +217,58 @@ TEST(lab_precision_lab_operands)
     arena_release(&p.arena);
     json_decref(root);
 }
+
+static const struct precision_check *find_check(const struct precision_document *d, const char *name)
+{
+    for (size_t i = 0; i < d->n_checks; i++) {
+        if (strcmp(d->checks[i].name, name) == 0)
+            return &d->checks[i];
+    }
+    return NULL;
+}
+
+// The f64 product of what the operands of a policy stand for.
+static const double *product_of(struct lab_problem *q, enum lab_policy policy, struct error *e)
+{
+    struct lab_operands *o = &q->inputs[0].operands[policy];
+    const struct lab_shape *s = &q->shape;
+    const double *x = precision_doubles(q->p, o->x.type, o->x.data, s->m * s->k, e);
+    const double *w = precision_doubles(q->p, o->w.type, o->w.data, s->k * s->n, e);
+    return x && w ? precision_product_f64(q->p, x, w, s->m, s->k, s->n, e) : NULL;
+}
+
+// A device that multiplies f32 operands as bf16, and one that does not round bf16 operands: both are seen.
+TEST(lab_precision_lab_checks_see_other_operands)
+{
+    struct precision p = {0};
+    struct precision_options o = {0};
+    struct error e = {0};
+    arena_init(&p.arena);
+    p.options = &o;
+    struct lab_problem q = {.p = &p, .shape = {4, 128, 4}, .seed = 17, .prefix = ""};
+    REQUIRE_OK(precision_begin(&p, "lab", "", &e), &e);
+    REQUIRE_OK(lab_draw(&q, &e), &e);
+    REQUIRE_OK(lab_references(&q, &e), &e);
+    const double *results[LAB_POLICIES];
+    for (int policy = 0; policy < LAB_POLICIES; policy++) {
+        for (int i = 0; i < 2; i++)
+            REQUIRE_OK(lab_operands(&p, &q.shape, q.inputs[i].x, q.w, (enum lab_policy)policy,
+                                    &q.inputs[i].operands[policy], &e),
+                       &e);
+        results[policy] = product_of(&q, (enum lab_policy)policy, &e);
+        REQUIRE(results[policy]);
+    }
+    for (int swapped = 0; swapped < 2; swapped++) {
+        q.inputs[0].results[LAB_FP32] = results[swapped ? LAB_BF16 : LAB_FP32];
+        q.inputs[0].results[LAB_BF16] = results[swapped ? LAB_FP32 : LAB_BF16];
+        p.document->n_checks = 0;
+        REQUIRE_OK(lab_check_problem(&q, &e), &e);
+        const struct precision_check *f32 = find_check(p.document, "balanced-fp32: arithmetic");
+        const struct precision_check *bf16 =
+            find_check(p.document, "balanced-bf16: arithmetic on the rounded operands");
+        REQUIRE(f32 && bf16);
+        CHECK_INT(f32->ok, !swapped);
+        CHECK_INT(bf16->ok, !swapped);
+    }
+    arena_release(&p.arena);
+}
