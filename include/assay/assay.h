@@ -174,6 +174,34 @@ struct assay_qualification {
 int assay_qualify(const char *directory, const struct assay_qualify_options *options, struct assay_qualification *out,
                   struct assay_error *error);
 
+struct assay_precision_options {
+    struct assay_device device;
+    const char *const *suites; // suite_count of them ("accumulate"); needed, unless there is a tensor
+    size_t suite_count;
+    const char *tensor;          // "FILE:NAME", a matrix of your own
+    const char *const *policies; // policy_count of them, for the tensor ("w8a8", "mxfp4", "int4/group:32")
+    size_t policy_count;
+    uint64_t seed; // of random inputs; counts when `seeded`, else a suite takes the seeds of its recorded figures
+    bool seeded;
+    int64_t batch, features, outputs; // of products; default: the suite's own
+    int64_t steps;                    // timed runs, or steps of training; default: the suite's own
+    bool trace;                       // keep spans of warmed runs
+    const char *run_dir; // where the record is written; must not exist; default: runs/precision-YYYYMMDD-HHMMSS-PID
+    struct assay_progress progress;
+};
+
+struct assay_precision_result {
+    char *json;   // the document of assay.precision/1, equal to report.json of the record; free it with assay_free
+    char *record; // path of the record; free it with assay_free
+    bool failed;  // a check of some suite does not hold
+};
+
+// Runs suites of the precision lab: what number formats do to products, on inputs that anyone can make again, with
+// known answers checked. Writes a record with tables, figures (figures/*.svg) and programs. What one format cannot do
+// is a row with its failure; the call fails when a device does.
+int assay_precision(const struct assay_precision_options *options, struct assay_precision_result *out,
+                    struct assay_error *error);
+
 // ---- checkpoints
 
 // The tensors of a model's files, mapped, not copied.

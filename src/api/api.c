@@ -94,3 +94,25 @@ int api_take(struct api_call *call, struct str *text, char **out)
     str_release(text);
     return rc;
 }
+
+int api_record_open(struct api_call *call, struct api_record *r, const char *run_dir, const char *command)
+{
+    static char name[] = "libassay", *argv[] = {name, NULL}; // there was no command line
+    str_init(&r->document);
+    return record_open(&r->record, run_dir, command, 1, argv, &call->err);
+}
+
+int api_record_take(struct api_call *call, struct api_record *r, int rc, char **json, char **path)
+{
+    char *copy = rc ? NULL : strdup(record_path(&r->record));
+    if (!rc && !copy)
+        rc = error_set(&call->err, ERR_MEMORY, NULL, "no memory for the result");
+    if (!rc)
+        rc = api_take(call, &r->document, json);
+    str_release(&r->document);
+    if (rc)
+        free(copy);
+    else
+        *path = copy;
+    return rc;
+}

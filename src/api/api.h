@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "base/str.h"
+#include "record/record.h"
 #include "worker/worker.h"
 
 // One call of a public function. Numbers are written and read with a decimal point, so the calling thread is in the C
@@ -29,6 +30,15 @@ int api_need_list(struct api_call *call, const char *const *list, size_t count, 
 int api_device(struct api_call *call, const struct assay_device *device, struct worker_options *out);
 // Hands the text out; ERR_MEMORY when some append to it had failed. `text` is empty afterwards.
 int api_take(struct api_call *call, struct str *text, char **out);
+
+// A record that a call makes: opened before, filled by the experiment, and handed out as text and path.
+struct api_record {
+    struct record record;
+    struct str document;
+};
+int api_record_open(struct api_call *call, struct api_record *r, const char *run_dir, const char *command);
+// `rc` is what filling it came to. On success *json and *path are the caller's; on failure neither is set.
+int api_record_take(struct api_call *call, struct api_record *r, int rc, char **json, char **path);
 
 static inline struct progress api_progress(const struct assay_progress *p)
 {

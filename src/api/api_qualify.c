@@ -7,26 +7,14 @@
 
 static int recorded(struct api_call *call, struct qualify *q, const char *run_dir, struct assay_qualification *out)
 {
-    char name[] = "libassay", *argv[] = {name, NULL}; // there was no command line
-    struct record record;
-    struct str document;
-    char *path = NULL, *json = NULL;
-    int rc = record_open(&record, run_dir, "qualify", 1, argv, &call->err);
+    struct api_record kept;
+    int rc = api_record_open(call, &kept, run_dir, "qualify");
     if (rc)
         return rc;
-    str_init(&document);
-    rc = qualify_record(q, &record, &document, &call->err);
-    if (!rc) {
-        path = strdup(record_path(&record));
-        rc = path ? 0 : error_set(&call->err, ERR_MEMORY, NULL, "no memory for the result");
-    }
+    rc = qualify_record(q, &kept.record, &kept.document, &call->err);
+    rc = api_record_take(call, &kept, rc, &out->json, &out->record);
     if (!rc)
-        rc = api_take(call, &document, &json);
-    str_release(&document);
-    if (rc)
-        free(path);
-    else
-        *out = (struct assay_qualification){.json = json, .record = path, .refused = q->chosen < 0};
+        out->refused = q->chosen < 0;
     return rc;
 }
 

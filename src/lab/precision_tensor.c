@@ -238,7 +238,7 @@ static void worst_row(struct precision *p, struct precision_case *c, const struc
             reference2 += v * v;
         }
         double rel = reference2 > 0 ? sqrt(error2 / reference2) : 0;
-        if (rel > worst) {
+        if (isfinite(error2) && isfinite(reference2) && rel > worst) {
             worst = rel;
             at = i;
         }

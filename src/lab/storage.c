@@ -139,7 +139,7 @@ static int by_cast(const struct format *f, size_t rows, size_t columns, const fl
     if (!rc)
         format_decode_f32(f, back, codes, n);
     free(codes);
-    out->code_bytes = packed(rows, columns, (size_t)(f->bits + f->shift)); // tf32 is held in 32
+    out->code_bytes = packed(rows, columns, (size_t)f->bits + (size_t)f->shift); // tf32 is held in 32
     out->clipped = counts.overflowed;
     out->flushed = counts.flushed;
     out->nonfinite = counts.nan + counts.infinite;

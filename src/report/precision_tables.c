@@ -159,6 +159,8 @@ static void head_cases(struct table *t, const struct columns *columns)
     table_column(t, "case", NULL, TABLE_LEFT, 0);
     if (columns->input)
         table_column(t, "input", NULL, TABLE_LEFT, 1);
+    if (!columns->against.n && !columns->facts.n && !columns->stored && !columns->clipped)
+        table_column(t, "result", NULL, TABLE_LEFT, 0); // for those that failed, at least
     for (size_t i = 0; i < columns->against.n; i++) {
         for (int k = 0; k < columns->measures; k++) {
             bool one = columns->against.n == 1;

@@ -251,3 +251,52 @@ TEST(api_numbers_have_a_decimal_point)
     snprintf(shown, sizeof shown, "%.1f", 0.5);
     CHECK_STR(shown, "0,5"); // as it was
 }
+
+TEST(api_precision_refusals)
+{
+    struct assay_error e;
+    struct assay_precision_result r = {0};
+    const char *suites[] = {"acumulate"}, *policies[] = {"w9"}, *none[] = {NULL};
+    struct assay_precision_options o = {0};
+    CHECK_REFUSED(assay_precision(NULL, &r, &e), ASSAY_ERROR_USAGE, "accumulate");
+    o.suites = suites;
+    o.suite_count = 1;
+    CHECK_REFUSED(assay_precision(&o, &r, &e), ASSAY_ERROR_USAGE, "did you mean accumulate?");
+    o.suites = none;
+    CHECK_REFUSED(assay_precision(&o, &r, &e), ASSAY_ERROR_USAGE, "null");
+    o.suite_count = 0;
+    o.tensor = "nothing:w";
+    CHECK_REFUSED(assay_precision(&o, &r, &e), ASSAY_ERROR_INPUT, "nothing");
+    o.policies = policies;
+    o.policy_count = 1;
+    CHECK_REFUSED(assay_precision(&o, &r, &e), ASSAY_ERROR_USAGE, "mxfp4");
+    o.batch = -1;
+    CHECK_REFUSED(assay_precision(&o, &r, &e), ASSAY_ERROR_USAGE, "batch");
+    CHECK(r.json == NULL && r.record == NULL);
+}
+
+TEST(api_precision_of_a_tensor)
+{
+    struct assay_error e;
+    struct assay_precision_result r = {0};
+    char tensor[1200], dir[1200], report[1300];
+    const char *policies[] = {"w8a8", "mxfp4"};
+    snprintf(tensor, sizeof tensor, "%s:w", fixture_path("lab/storage.safetensors"));
+    snprintf(dir, sizeof dir, "%s/record", test_dir());
+    struct assay_precision_options o = {.tensor = tensor, .policies = policies, .policy_count = 2, .run_dir = dir};
+    CHECK_INT(assay_precision(&o, &r, &e), 0);
+    REQUIRE(r.json && r.record);
+    CHECK(!r.failed);
+    CHECK_STR(r.record, dir);
+    CHECK_SCHEMA("assay.precision.1.json", r.json, strlen(r.json));
+    struct str text;
+    struct error err = {0};
+    str_init(&text);
+    snprintf(report, sizeof report, "%s/report.json", dir);
+    REQUIRE_OK(file_read(&text, report, 1 << 24, &err), &err);
+    CHECK_STR(str_text(&text), r.json);
+    str_release(&text);
+    assay_free(r.json);
+    assay_free(r.record);
+    CHECK_REFUSED(assay_precision(&o, &r, &e), ASSAY_ERROR_USAGE, "exists");
+}
