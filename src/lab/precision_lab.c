@@ -135,12 +135,10 @@ int lab_execute(struct precision *p, const char *name, enum lab_policy policy, c
                 size_t samples, const double **y, const struct precision_program **program, struct error *err)
 {
     struct precision_array out;
-    const struct precision_program *ran = NULL;
+    *program = NULL;
     int rc = policy == LAB_INT8
-                 ? execute_int8(p, name, o, samples, &out, &ran, err)
-                 : precision_execute_dot(p, name, &o->x, &o->w, DT_F32, PRECISION_HIGHEST, samples, &out, &ran, err);
-    if (program)
-        *program = ran;
+                 ? execute_int8(p, name, o, samples, &out, program, err)
+                 : precision_execute_dot(p, name, &o->x, &o->w, DT_F32, PRECISION_HIGHEST, samples, &out, program, err);
     if (rc)
         return rc;
     *y = precision_doubles(p, out.type, out.data, precision_elements(&out), err);
@@ -186,6 +184,20 @@ static const struct {
     {"int8/channel", "int8/row", "int8", "s32", "int8 operands, int32 sums times both scales in f32"},
 };
 
+void lab_describe(struct precision *p, struct precision_case *c, enum lab_policy policy, const struct lab_operands *o)
+{
+    c->label = lab_policy_name(policy);
+    c->w = policies[policy].w;
+    c->a = policies[policy].a;
+    c->op = policies[policy].op;
+    c->acc = policies[policy].acc;
+    c->out = "f32";
+    c->code_bytes = o->code_bytes;
+    c->scale_bytes = o->scale_bytes;
+    c->clipped = o->clipped;
+    precision_text(p, c, "requested", "%s", policies[policy].requested);
+}
+
 // Whether a product, as precision_lowered_products describes it, takes operands of this type.
 static bool takes(const char *product, const char *type)
 {
@@ -196,8 +208,8 @@ static bool takes(const char *product, const char *type)
 
 // What the compiler made of the request: every product of the optimised program, and whether its operands are those
 // that were asked for. They may have been widened on the way: then the format saves storage, not arithmetic.
-static void say_lowered(struct precision *p, struct precision_case *c, enum dtype operands,
-                        const struct precision_program *program)
+void lab_say_lowered(struct precision *p, struct precision_case *c, enum dtype operands,
+                     const struct precision_program *program)
 {
     struct str text;
     bool kept = true;
@@ -240,22 +252,13 @@ static int run_case(struct lab_problem *q, struct lab_input *in, enum lab_policy
     snprintf(name, sizeof name, "%s%s-%s", q->prefix, in->name, lab_policy_name(policy));
     struct precision_case *c = precision_case(p, q->section, name, in->name);
     in->cases[policy] = c;
-    c->label = lab_policy_name(policy);
-    c->w = policies[policy].w;
-    c->a = policies[policy].a;
-    c->op = policies[policy].op;
-    c->acc = policies[policy].acc;
-    c->out = "f32";
-    c->code_bytes = o->code_bytes;
-    c->scale_bytes = o->scale_bytes;
-    c->clipped = o->clipped;
-    precision_text(p, c, "requested", "%s", policies[policy].requested);
+    lab_describe(p, c, policy, o);
     const struct precision_program *program;
     rc = lab_execute(p, name, policy, o, q->samples, &in->results[policy], &program, err);
     if (rc)
         return lab_case_failed(p, c, err);
     precision_on_device(p, c);
-    say_lowered(p, c, o->x.type, program);
+    lab_say_lowered(p, c, o->x.type, program);
     precision_measure(p, c, "f64", in->reference, in->results[policy], q->shape.m * q->shape.n);
     return say_time(p, c, program, err);
 }
@@ -412,6 +415,11 @@ static int check(const struct precision_options *o, struct error *err)
     if (s.m > LAB_MAX_ELEMENTS / s.k || s.n > LAB_MAX_ELEMENTS / s.k || s.m > LAB_MAX_ELEMENTS / s.n)
         return error_set(err, ERR_USAGE, "lab", "%zux%zu by %zux%zu is too large: a matrix may have %d elements", s.m,
                          s.k, s.k, s.n, LAB_MAX_ELEMENTS);
+    if (s.m * s.k > LAB_MAX_PRODUCTS / s.n)
+        return error_set(err, ERR_USAGE, "lab",
+                         "%zux%zu by %zux%zu is too much to compute in f64 on the host: batch x features x outputs may "
+                         "be at most %lld",
+                         s.m, s.k, s.k, s.n, LAB_MAX_PRODUCTS);
     return 0;
 }
 

@@ -18,6 +18,8 @@ enum {
     LAB_MAX_ELEMENTS = 1 << 27,                    // of a matrix: 1 GiB as f64
 };
 
+#define LAB_MAX_PRODUCTS (1LL << 33) // m k n: the f64 references of 2048 x 2048 by 2048 x 2048
+
 struct lab_shape {
     size_t m, k, n; // x[m,k] w[k,n]
 };
@@ -65,13 +67,18 @@ int lab_references(struct lab_problem *q, struct error *err);
 // Makes the operands of a policy from f32 matrices.
 int lab_operands(struct precision *p, const struct lab_shape *s, const float *x, const float *w, enum lab_policy policy,
                  struct lab_operands *out, struct error *err);
-// Runs the product and gives its f32 result as doubles, and the program (may be NULL). int8: the int32 sums times both
+// Runs the product and gives its f32 result as doubles, and the program. int8: the int32 sums times both
 // scales.
 int lab_execute(struct precision *p, const char *name, enum lab_policy policy, const struct lab_operands *o,
                 size_t samples, const double **y, const struct precision_program **program, struct error *err);
 // The int32 sums themselves, part by part: sums[i] has m n.
 int lab_accumulators(struct precision *p, const char *name, const struct lab_operands *o,
                      const int32_t *sums[LAB_MAX_CHUNKS], struct error *err);
+// Label, policy, bytes and request of a case.
+void lab_describe(struct precision *p, struct precision_case *c, enum lab_policy policy, const struct lab_operands *o);
+// The products that the optimised program has, and whether they take operands of this type.
+void lab_say_lowered(struct precision *p, struct precision_case *c, enum dtype operands,
+                     const struct precision_program *program);
 // A failure of the device that leaves the worker alive is the case's own: 0 then.
 int lab_case_failed(struct precision *p, struct precision_case *c, struct error *err);
 

@@ -37,7 +37,7 @@ static int check_f32(struct lab_problem *q, const struct lab_input *in)
     if (!in->results[LAB_FP32])
         return 0;
     snprintf(name, sizeof name, "%s%s-fp32: arithmetic", q->prefix, in->name);
-    precision_check_count(q->p, name, "no element is farther from f64 than f32 sums of f32 products can be", 0,
+    precision_check_count(q->p, name, "elements farther from f64 than f32 sums can be", 0,
                           beyond_rounding(&q->shape, in->reference, in->magnitudes, in->results[LAB_FP32]));
     return 0;
 }
@@ -58,22 +58,21 @@ static int check_bf16(struct lab_problem *q, const struct lab_input *in, struct 
     if (!magnitudes)
         return ERR_MEMORY;
     snprintf(name, sizeof name, "%s%s-bf16: arithmetic on the rounded operands", q->prefix, in->name);
-    precision_check_count(q->p, name,
-                          "no element is farther from the f64 product of the same bf16 operands than f32 sums can be: "
-                          "the error is the operands'",
-                          0, beyond_rounding(s, reference, magnitudes, in->results[LAB_BF16]));
+    precision_check_count(q->p, name, "elements farther from the f64 product of these operands than f32 sums can be", 0,
+                          beyond_rounding(s, reference, magnitudes, in->results[LAB_BF16]));
     return 0;
 }
 
-// The sum of part `part` of the contraction in 64 bits.
-static int64_t exact_sum(const struct lab_shape *s, const struct lab_operands *o, size_t i, size_t j, size_t part)
+// The sums of part `part` of row i in 64 bits.
+static void exact_sums(const struct lab_shape *s, const struct lab_operands *o, size_t i, size_t part, int64_t *sums)
 {
     const int8_t *x = o->x.data, *w = o->w.data;
     size_t end = (part + 1) * LAB_CHUNK < s->k ? (part + 1) * LAB_CHUNK : s->k;
-    int64_t sum = 0;
-    for (size_t l = part * LAB_CHUNK; l < end; l++)
-        sum += (int64_t)x[i * s->k + l] * w[l * s->n + j];
-    return sum;
+    memset(sums, 0, s->n * sizeof *sums);
+    for (size_t l = part * LAB_CHUNK; l < end; l++) {
+        for (size_t j = 0; j < s->n; j++)
+            sums[j] += x[i * s->k + l] * w[l * s->n + j];
+    }
 }
 
 struct integer_result {
@@ -88,15 +87,20 @@ static int compare_integers(struct lab_problem *q, const struct lab_input *in, c
     const struct lab_shape *s = &q->shape;
     const struct lab_operands *o = &in->operands[LAB_INT8];
     const size_t parts = lab_chunks(s->k);
+    int64_t *exact = precision_alloc(q->p, parts * s->n, sizeof *exact, err);
     *out = (struct integer_result){0};
+    if (!exact)
+        return ERR_MEMORY;
     for (size_t i = 0; i < s->m; i++) {
         int rc = interrupt_check("checking integer sums", err);
         if (rc)
             return rc;
+        for (size_t part = 0; part < parts; part++)
+            exact_sums(s, o, i, part, exact + part * s->n);
         for (size_t j = 0; j < s->n; j++) {
             double total = 0, magnitude = 0;
             for (size_t part = 0; part < parts; part++) {
-                int64_t sum = exact_sum(s, o, i, j, part);
+                int64_t sum = exact[part * s->n + j];
                 out->wrong_sums += sums[part][i * s->n + j] != sum;
                 total += (double)sum;
                 magnitude += fabs((double)sum);
@@ -114,7 +118,7 @@ static int check_int8(struct lab_problem *q, const struct lab_input *in, struct 
     char name[NAME];
     const int32_t *sums[LAB_MAX_CHUNKS];
     struct integer_result r;
-    const char *const shows = "the int32 sums of the device are those of 64-bit integer arithmetic on this host";
+    const char *const shows = "sums that differ from 64-bit integer arithmetic on the host";
     if (!in->results[LAB_INT8])
         return 0;
     snprintf(name, sizeof name, "%s%s-int8-sums", q->prefix, in->name);
@@ -130,7 +134,7 @@ static int check_int8(struct lab_problem *q, const struct lab_input *in, struct 
         return rc;
     precision_check_count(q->p, name, shows, 0, r.wrong_sums);
     snprintf(name, sizeof name, "%s%s-int8: rescaling", q->prefix, in->name);
-    precision_check_count(q->p, name, "no element differs from its sum times both scales by more than the roundings", 0,
+    precision_check_count(q->p, name, "elements farther from their sum times both scales than rounding can be", 0,
                           r.wrong_results);
     return 0;
 }
@@ -144,7 +148,7 @@ static void check_bytes(struct lab_problem *q)
         double scales = policy == LAB_INT8 ? 4.0 * (double)(s->m + s->n) : 0;
         const struct lab_operands *o = &q->inputs[0].operands[policy];
         snprintf(name, sizeof name, "%s%s: stored bytes", q->prefix, lab_policy_name((enum lab_policy)policy));
-        precision_check_count(q->p, name, "values or codes of both operands, and an f32 scale per row and column",
+        precision_check_count(q->p, name, "both operands, with an f32 scale per row and column",
                               (int64_t)(bytes[policy] * (double)(s->m * s->k + s->k * s->n) + scales),
                               (int64_t)(o->code_bytes + o->scale_bytes));
     }
@@ -224,6 +228,7 @@ static int check_zero(struct precision *p, enum lab_policy policy, struct error 
     char name[NAME];
     struct lab_operands o;
     const double *y;
+    const struct precision_program *program;
     for (int i = 0; i < 24; i++)
         w[i] = i % 3 ? (float)(i - 11) / 4 : 0;
     int rc = lab_operands(p, &s, x, w, policy, &o, err);
@@ -231,14 +236,12 @@ static int check_zero(struct precision *p, enum lab_policy policy, struct error 
         return rc;
     snprintf(name, sizeof name, "zero-%s", lab_policy_name(policy));
     struct precision_case *c = precision_case(p, "inputs of zeros", name, "zeros");
-    c->label = lab_policy_name(policy);
-    c->code_bytes = o.code_bytes;
-    c->scale_bytes = o.scale_bytes;
-    c->clipped = o.clipped;
-    rc = lab_execute(p, name, policy, &o, 0, &y, NULL, err);
+    lab_describe(p, c, policy, &o);
+    rc = lab_execute(p, name, policy, &o, 0, &y, &program, err);
     if (rc)
         return lab_case_failed(p, c, err);
     precision_on_device(p, c);
+    lab_say_lowered(p, c, o.x.type, program);
     const struct precision_measure *m = precision_measure(p, c, "f64", zero, y, 12);
     int64_t nonzero = 0, wrong_scales = 0;
     for (int i = 0; i < 12; i++)

@@ -179,6 +179,10 @@ TEST(lab_precision_lab_refusals)
     o = (struct precision_options){.features = 1 << 20, .batch = 65536};
     CHECK_INT(run_suite(&p, &o, &e), ERR_USAGE);
     CHECK(strstr(e.message, "too large"));
+    error_clear(&e);
+    o = (struct precision_options){.features = 4096, .batch = 4096, .outputs = 4096};
+    CHECK_INT(run_suite(&p, &o, &e), ERR_USAGE);
+    CHECK(strstr(e.message, "too much"));
 }
 
 // Codes and scales are numpy's, bit for bit.
