@@ -49,6 +49,10 @@ static void decibel_cell(struct table *t, double value)
 static void bytes_cell(struct table *t, size_t bytes, struct scale scale)
 {
     char text[FORMAT_MAX];
+    if (scale.factor >= 1) { // single bytes
+        table_count(t, (double)bytes);
+        return;
+    }
     format_scaled(text, (double)bytes, scale, 3);
     table_number(t, (double)bytes, text);
 }
@@ -120,32 +124,32 @@ static void add_total(struct table *t, const struct quantize_file *q, struct sca
 // "Kept: 37 tensors, 12.3 kB (vector 30, integers 7). ".
 static void add_kept(struct str *out, const struct quantize_file *q)
 {
+    enum { MOST = 64 };
+    const char *reasons[MOST];
+    size_t counts[MOST] = {0}, n = 0, total = 0;
     char bytes[FORMAT_MAX];
-    size_t kept = q->count - q->quantised, total = 0;
-    if (!kept)
-        return;
-    for (size_t i = 0; i < q->count; i++)
-        total += q->tensors[i].reason ? q->tensors[i].bytes_after : 0;
-    format_bytes(bytes, (double)total);
-    str_addf(out, "Kept: %zu tensors, %s", kept, bytes);
-    const char *separator = " (";
     for (size_t i = 0; i < q->count; i++) {
         const char *reason = q->tensors[i].reason;
-        size_t same = 0, before = 0;
-        for (size_t k = 0; k < q->count && reason; k++) {
-            if (q->tensors[k].reason && strcmp(q->tensors[k].reason, reason) == 0) {
-                same++;
-                before += k < i;
-            }
-        }
-        if (!reason || before)
+        size_t k = 0;
+        if (!reason)
             continue;
-        struct str shown;
-        str_init(&shown);
-        str_add_terminal(&shown, reason, strlen(reason));
-        str_addf(out, "%s%s %zu", separator, str_text(&shown), same);
-        str_release(&shown);
-        separator = ", ";
+        while (k < n && strcmp(reasons[k], reason) != 0)
+            k++;
+        if (k == n && n == MOST) // more patterns than anyone wants to read
+            k--;
+        else if (k == n)
+            reasons[n++] = reason;
+        counts[k]++;
+        total += q->tensors[i].bytes_after;
+    }
+    if (!n)
+        return;
+    format_bytes(bytes, (double)total);
+    str_addf(out, "Kept: %zu tensors, %s", q->count - q->quantised, bytes);
+    for (size_t k = 0; k < n; k++) {
+        str_add(out, k ? ", " : " (");
+        str_add_terminal(out, reasons[k], strlen(reasons[k]));
+        str_addf(out, " %zu", counts[k]);
     }
     str_add(out, "). ");
 }

@@ -350,32 +350,37 @@ static int describe(const struct quantize_file *q, struct str *out, struct error
     return jw_finish(&w, err);
 }
 
-static bool has_key(const struct output *out, const char *key)
+static int by_key(const void *a, const void *b)
 {
-    for (size_t i = 0; i < out->metadata_count; i++) {
-        if (strcmp(out->metadata[i].key, key) == 0)
-            return true;
-    }
-    return false;
+    const struct checkpoint_metadata *x = *(const struct checkpoint_metadata *const *)a;
+    const struct checkpoint_metadata *y = *(const struct checkpoint_metadata *const *)b;
+    int order = strcmp(x->key, y->key);
+    return order ? order : x < y ? -1 : x > y;
 }
 
-// What the source says of itself goes with it; shards repeat it.
+// What the source says of itself goes with it. Shards repeat it: the first one counts.
 static int carry_metadata(struct quantize_file *q, struct output *out, struct error *err)
 {
     const struct checkpoint *c = &q->checkpoint;
+    const struct checkpoint_metadata **sorted =
+        arena_new(&q->arena, const struct checkpoint_metadata *, c->metadata_count, err);
     out->metadata = arena_new(&q->arena, struct checkpoint_metadata, c->metadata_count + 1, err);
-    if (!out->metadata)
+    if (!sorted || !out->metadata)
         return ERR_MEMORY;
+    for (size_t i = 0; i < c->metadata_count; i++)
+        sorted[i] = &c->metadata[i];
+    qsort(sorted, c->metadata_count, sizeof(const struct checkpoint_metadata *), by_key);
     for (size_t i = 0; i < c->metadata_count; i++) {
-        const char *key = c->metadata[i].key;
+        const char *key = sorted[i]->key;
         if (strcmp(key, QUANTIZE_METADATA_KEY) == 0)
             return error_set(err, ERR_INPUT, q->in, "is quantised already; begin with the model it was made from");
+        if (i && strcmp(key, sorted[i - 1]->key) == 0)
+            continue;
         if (c->gguf)
             key = arena_printf(&q->arena, err, "gguf.%s", key);
         if (!key)
             return ERR_MEMORY;
-        if (!has_key(out, key))
-            out->metadata[out->metadata_count++] = (struct checkpoint_metadata){key, c->metadata[i].value};
+        out->metadata[out->metadata_count++] = (struct checkpoint_metadata){key, sorted[i]->value};
     }
     out->metadata[out->metadata_count++] = (struct checkpoint_metadata){QUANTIZE_METADATA_KEY, NULL};
     return 0;
