@@ -71,6 +71,22 @@ static const char *field_activations(const struct storage *s)
     return NULL;
 }
 
+// A name that nobody knows may have been meant as a format.
+static void add_formats(struct error *err)
+{
+    if (!err)
+        return;
+    size_t n = strlen(err->message);
+    if (strncmp(err->message, "type '", 6) != 0 && strncmp(err->message, "policy '", 8) != 0)
+        return; // it was known, and something else was wrong
+    struct str names;
+    str_init(&names);
+    for (size_t i = 0; format_at(i); i++)
+        str_addf(&names, "%s%s", i ? ", " : "", format_at(i)->name);
+    snprintf(err->message + n, sizeof err->message - n, "; without scales, as NAME" CAST ": %s", str_text(&names));
+    str_release(&names);
+}
+
 int storage_parse(struct storage *s, const char *text, struct error *err)
 {
     char spelled[sizeof s->policy.text];
@@ -88,6 +104,8 @@ int storage_parse(struct storage *s, const char *text, struct error *err)
         snprintf(spelled, sizeof spelled, "w=%s", text);
         rc = quantize_policy_parse(&s->policy, spelled, err);
     }
+    if (rc)
+        add_formats(err);
     s->has_activations = !rc && (field_activations(s) || preset_activations(text));
     return rc;
 }

@@ -18,6 +18,7 @@
 #define BAR        13.0
 #define PAD        9.0  // between categories
 #define VALUES     74.0 // room for the numbers right of the bars
+#define DODGE      6.0  // between the marks of a row
 #define CHAR       6.6  // width of a letter of class "label"
 #define MAX_LABELS 290.0
 #define PLOT       230.0 // height of a panel of lines
@@ -202,7 +203,9 @@ static bool read_panel(struct panel *p, const json_t *suite, const json_t *json)
 
 static double row_height(const struct panel *p)
 {
-    return p->kind == BARS ? BAR * (double)p->n_series + PAD : 2 * BAR + PAD / 2;
+    if (p->kind == BARS)
+        return BAR * (double)p->n_series + PAD;
+    return fmax(2 * BAR + PAD / 2, p->kind == POINTS ? DODGE * (double)p->n_series + PAD : 0);
 }
 
 static size_t legend_lines(const struct panel *p)
@@ -269,8 +272,10 @@ static void draw_legend(struct svg *s, const struct panel *p, double y)
 static void draw_value(struct svg *s, double x, double y, double v, const char *unit)
 {
     char text[FORMAT_MAX];
-    if (strcmp(unit, "B") == 0)
+    if (strcmp(unit, "B") == 0 && v < 1e8)
         format_count(text, v);
+    else if (strcmp(unit, "B") == 0)
+        format_bytes(text, v);
     else
         format_number(text, v, 3);
     svg_text(s, x, y, SVG_START, "small halo", text);
@@ -299,7 +304,9 @@ static void draw_row(struct svg *s, const struct panel *p, const struct axis *x,
         } else {
             format_number(number, v, 4);
             snprintf(tip, sizeof tip, "%.80s %s", doc_text(series_of(p, i), "name", ""), number);
-            svg_mark(s, shapes[i % 4], at, middle, 5.5, fills[i % 4], tip);
+            // Side by side upright, so that equal values do not hide each other.
+            double aside = ((double)i - ((double)p->n_series - 1) / 2) * DODGE;
+            svg_mark(s, shapes[i % 4], at, middle + aside, 5, fills[i % 4], tip);
         }
     }
     if (p->kind == STACKED && any)
@@ -319,7 +326,7 @@ static void draw_rows(struct svg *s, struct panel *p, double y)
     struct axis x =
         p->log ? axis_log(p->low, p->high, p->labels, right) : axis_linear(p->low, p->high, p->labels, right);
     axis_title(&text, p->json, "y", p->log ? ", log axis" : "");
-    svg_axis_x(s, &x, y, bottom, p->log ? TICK_POWER : TICK_PLAIN, str_text(&text));
+    svg_axis_x(s, &x, y, bottom, p->log ? TICK_POWER : p->high >= 1e7 ? TICK_SI : TICK_PLAIN, str_text(&text));
     for (size_t i = 0; i < p->n_rows; i++) {
         double top = y + PAD / 2 + row_height(p) * (double)i;
         str_clear(&text);

@@ -122,16 +122,13 @@ static int details(struct str *out, const json_t *suite, struct error *err)
 static int suite_section(struct str *out, const json_t *suite, size_t index, struct error *err)
 {
     char id[32];
-    size_t failed = precision_show_failed(suite), n = doc_count(suite, "checks");
+    size_t failed = precision_show_failed(suite);
     struct str s;
     snprintf(id, sizeof id, "suite-%zu", index + 1);
     html_section(out, id, doc_text(suite, "name", ""), doc_text(suite, "help", ""));
     str_init(&s);
-    if (failed)
-        str_addf(&s, "%zu of %zu checks do not hold", failed, n);
-    else if (n)
-        str_addf(&s, "all %zu checks hold", n);
-    if (n)
+    precision_show_verdict(&s, suite);
+    if (s.length)
         html_paragraph(out, failed ? "bad strong" : "good strong", str_text(&s));
     str_release(&s);
     for (size_t i = 0; i < doc_count(suite, "notes"); i++)

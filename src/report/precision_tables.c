@@ -88,6 +88,17 @@ size_t precision_show_failed(const json_t *suite)
     return failed;
 }
 
+void precision_show_verdict(struct str *out, const json_t *suite)
+{
+    size_t n = doc_count(suite, "checks"), failed = precision_show_failed(suite);
+    if (failed)
+        str_addf(out, "%zu of %zu checks do NOT hold", failed, n);
+    else if (n == 1)
+        str_add(out, "the check holds");
+    else if (n)
+        str_addf(out, "all %zu checks hold", n);
+}
+
 // ---- cases
 
 // What the cases of a section have: a column is there when a case has something in it.

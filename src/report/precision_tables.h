@@ -15,8 +15,10 @@ size_t precision_show_sections(const json_t *suite);
 const char *precision_show_section(const json_t *suite, size_t i);
 // "against f64": what all cases of a section are compared with when there is one such reference, else NULL.
 const char *precision_show_against(const json_t *suite, const char *section);
-// Number of the suite's checks, and of those that do not hold.
+// Number of the suite's checks that do not hold.
 size_t precision_show_failed(const json_t *suite);
+// The same in words: "all 20 checks hold"; nothing when there is none.
+void precision_show_verdict(struct str *out, const json_t *suite);
 
 bool precision_show_belongs(const json_t *c, const char *section);
 // What the case is called outside its table: label and input.

@@ -31,17 +31,6 @@ static int filled(const struct page *p, void (*fill)(struct table *, const json_
     return print(p, &t, format, err);
 }
 
-static void verdict(struct str *s, const json_t *suite)
-{
-    size_t n = doc_count(suite, "checks"), failed = precision_show_failed(suite);
-    if (!n)
-        return;
-    if (failed)
-        str_addf(s, "%zu of %zu checks do NOT hold", failed, n);
-    else
-        str_addf(s, "all %zu checks hold", n);
-}
-
 // ---- terminal
 
 // What a case has to say in words stands under the table: a column has no room for it.
@@ -117,7 +106,7 @@ static int text_suite(const struct page *p, const json_t *suite, struct error *e
     for (size_t i = 0; i < doc_count(suite, "notes"); i++)
         page_paragraph(p, NULL, "- ", doc_item_text(suite, "notes", i));
     str_clear(&s);
-    verdict(&s, suite);
+    precision_show_verdict(&s, suite);
     if (!rc && s.length) {
         str_add_char(p->out, '\n');
         rc = filled(p, precision_show_checks, suite, TABLE_TEXT, err);
@@ -174,7 +163,7 @@ static int markdown_suite(const struct page *p, const json_t *suite, struct erro
     str_init(&s);
     markdown(p->out, "\n## ", doc_text(suite, "name", ""), ": ");
     markdown(p->out, "", doc_text(suite, "help", ""), "\n");
-    verdict(&s, suite);
+    precision_show_verdict(&s, suite);
     if (s.length)
         markdown(p->out, "\n**", str_text(&s), "**\n");
     str_release(&s);
