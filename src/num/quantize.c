@@ -44,15 +44,15 @@ double quant_bound_in_scales(const struct quant_spec *spec)
 {
     double lowest, highest;
     quant_code_limits(spec, &lowest, &highest);
-    // |code - z| of what is not clipped, and half a scale more before rounding.
+    // |code - z| of what is not clipped; before it is rounded, half a scale more.
     double reach = -lowest;
     if (spec->mapping == QUANT_AFFINE)
         reach = highest - lowest;
     else if (!is_signed(spec->type))
         reach = ldexp(1, dtype_bits(spec->type) - 1);
-    double roundings = (spec->reciprocal ? 2 : 1) * reach;
+    double roundings = (spec->reciprocal ? 2 : 1) * (reach + 0.5);
     if (spec->zero_order == QUANT_ZERO_BEFORE_ROUNDING)
-        roundings += fmax(fabs(lowest), fabs(highest));
+        roundings += fmax(fabs(lowest), fabs(highest)) + 0.5;
     return 0.5 + roundings * 0x1p-24;
 }
 

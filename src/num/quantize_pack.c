@@ -2,6 +2,7 @@
 // Codes of 4 and 2 bits in bytes: the lowest index in the lowest bits.
 #include "base/bytes.h"
 #include "num/quantize.h"
+#include "num/quantize_kernels.h"
 
 // Around the packed axis: everything before it, its length, everything after it.
 struct packed_view {
@@ -47,6 +48,11 @@ int quant_pack(enum dtype type, const int64_t *dims, int rank, int axis, const v
     int rc = view(type, dims, rank, axis, &v, err);
     if (rc)
         return rc;
+    if (v.inner == 1 && v.bits == 4) {
+        for (size_t o = 0; o < v.outer; o++)
+            quant_kernels()->pack4((const uint8_t *)codes + o * v.length, v.length, packed + o * ((v.length + 1) / 2));
+        return 0;
+    }
     unsigned mask = (1u << v.bits) - 1;
     for (size_t o = 0; o < v.outer; o++) {
         for (size_t k = 0; k < v.length; k += v.per_byte, packed += v.inner) {
@@ -70,6 +76,12 @@ int quant_unpack(enum dtype type, const int64_t *dims, int rank, int axis, const
     int rc = view(type, dims, rank, axis, &v, err);
     if (rc)
         return rc;
+    if (v.inner == 1 && v.bits == 4) {
+        for (size_t o = 0; o < v.outer; o++)
+            quant_kernels()->unpack4(packed + o * ((v.length + 1) / 2), v.length, v.is_signed,
+                                     (uint8_t *)codes + o * v.length);
+        return 0;
+    }
     unsigned mask = (1u << v.bits) - 1, sign = v.is_signed ? 1u << (v.bits - 1) : 0;
     for (size_t o = 0; o < v.outer; o++) {
         for (size_t k = 0; k < v.length; k += v.per_byte, packed += v.inner) {

@@ -85,12 +85,11 @@ void quant_scale_of_range(const struct quant_spec *spec, double low, double high
     low = fmin(low, 0);
     high = fmax(high, 0);
     *scale = 1;
-    *zero = is_unsigned && spec->mapping == QUANT_SYMMETRIC ? (int32_t)1 << (dtype_bits(spec->type) - 1) : 0;
-    if (low == 0 && high == 0) {
-        if (spec->mapping == QUANT_AFFINE) // 0 need not be a code: the narrow range of unsigned types begins at 1
-            *zero = (int32_t)fmax(*zero, lowest);
+    *zero = (int32_t)fmax(lowest, 0); // 0 need not be a code: the narrow range of unsigned types begins at 1
+    if (is_unsigned && spec->mapping == QUANT_SYMMETRIC)
+        *zero = (int32_t)1 << (dtype_bits(spec->type) - 1);
+    if (low == 0 && high == 0)
         return;
-    }
     if (spec->mapping == QUANT_AFFINE) {
         *scale = store_scale(spec, (float)((high - low) / (highest - lowest)), stats);
         // Half even, as rint: the rounding of codes does not enter here.

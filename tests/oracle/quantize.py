@@ -117,7 +117,7 @@ def scale_of_range(case, low, high, counts):
     low, high = min(float(low), 0.0), max(float(high), 0.0)
     qmin, qmax = limits(case)
     if low == high == 0:
-        return F32(1), zero_of_symmetric(case) if not case["affine"] else 0
+        return F32(1), max(int(qmin), 0) if case["affine"] else zero_of_symmetric(case)
     if case["affine"]:
         s = store(case, (high - low) / (qmax - qmin), counts)
         return s, int(np.clip(np.rint(qmin - low / float(s)), qmin, qmax))
@@ -350,6 +350,8 @@ def rules():
     add("the whole of f32", np.array([top, -top, top / 2, 1], F32), type="u8", affine=True, full=True)
     add("zeros", np.zeros((2, 3), F32), type="u8", granularity="channel", channel_axis=0, affine=True, full=True)
     add("zeros", np.zeros((2, 3), F32), type="u8", granularity="channel", channel_axis=0)
+    add("zeros", np.zeros((2, 3), F32), type="u8", granularity="channel", channel_axis=0, affine=True)
+    add("zeros", np.zeros((2, 3), F32), type="f8e5m2", granularity="channel", channel_axis=0)
     inputs = []
     for case in out:  # many cases share an input
         if case["x"] not in inputs:

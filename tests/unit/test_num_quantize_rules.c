@@ -395,7 +395,7 @@ TEST(num_quantize_output_bound_is_attained)
     // dW = 0.1, -0.1, -0.4: the third has the other sign, so the bound is not attained.
     CHECK_NEAR(error, 0.1, 1e-7); // weights are f32
     CHECK_NEAR(bound, 0.5, 1e-7);
-    CHECK_NEAR(half, 3.5 * (0.5 + 127 * 0x1p-24), 1e-15); // the sum of |x| times half a scale
+    CHECK_NEAR(half, 3.5 * (0.5 + 127.5 * 0x1p-24), 1e-15); // the sum of |x| times half a scale
     CHECK(o.holds && o.half_step_holds);
     const float w2[3] = {0.9f, 1.1f, 0.9f};
     const int8_t codes2[3] = {1, 1, 1};
@@ -503,8 +503,9 @@ TEST(num_quantize_percentile_selects_what_sorting_finds)
             float scale;
             REQUIRE_OK(quantize_scales(&spec, dims, 1, x, &scale, NULL, NULL, "x", &e), &e);
             double at = percentiles[p] / 100 * (N - 1);
-            float want = sorted[(size_t)round(at)] / 127; // percentiles of 5000 intervals fall on a value
-            CHECK_NEAR(scale / want, 1, 1e-4);            // but for the rounding of 50.02 and 99.9
+            // Of 5000 intervals each of these ends at a value, but for what 50.02 and 99.9 are rounded by.
+            float want = sorted[(size_t)round(at)] / 127;
+            CHECK_NEAR(scale / want, 1, 1e-4);
         }
     }
     free(x);
