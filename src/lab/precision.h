@@ -370,6 +370,9 @@ struct precision_array precision_matrix(const char *name, enum dtype type, size_
                                         const void *data);
 size_t precision_elements(const struct precision_array *a);
 size_t precision_bytes(const struct precision_array *a);
+// The same array in another type (convert.h: one rounding, ties to even), in the run's arena.
+int precision_convert(struct precision *p, const struct precision_array *from, enum dtype type,
+                      struct precision_array *to, struct error *err);
 
 // One program, compiled with xla_allow_excess_precision=false, and one run of it.
 struct precision_execution {

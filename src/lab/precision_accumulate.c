@@ -55,18 +55,6 @@ static int normals(struct precision *p, struct random_jax_key key, size_t n, flo
     return rc;
 }
 
-static int narrow(struct precision *p, const struct precision_array *from, enum dtype type, const char *name,
-                  struct precision_array *to, struct error *err)
-{
-    size_t n = precision_elements(from);
-    *to = *from;
-    to->name = name;
-    to->type = type;
-    void *data = precision_alloc(p, precision_bytes(to), 1, err);
-    to->data = data;
-    return data ? convert_elements(type, data, from->type, from->data, n, err) : ERR_MEMORY;
-}
-
 static void add_inputs(struct problem *q)
 {
     char name[NAME], source[NAME];
@@ -92,8 +80,8 @@ static int make_inputs(struct problem *q, struct error *err)
     q->x_f32 = precision_matrix("x", DT_F32, q->m, q->k, q->x);
     q->w_f32 = precision_matrix("w", DT_F32, q->k, q->n, q->w);
     add_inputs(q);
-    rc = narrow(q->p, &q->x_f32, DT_BF16, "x", &q->x_bf16, err);
-    return rc ? rc : narrow(q->p, &q->w_f32, DT_BF16, "w", &q->w_bf16, err);
+    rc = precision_convert(q->p, &q->x_f32, DT_BF16, &q->x_bf16, err);
+    return rc ? rc : precision_convert(q->p, &q->w_f32, DT_BF16, &q->w_bf16, err);
 }
 
 // ---- products on the device

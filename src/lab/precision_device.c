@@ -33,6 +33,16 @@ size_t precision_bytes(const struct precision_array *a)
     return precision_elements(a) * (size_t)(bits < 8 ? 1 : bits / 8);
 }
 
+int precision_convert(struct precision *p, const struct precision_array *from, enum dtype type,
+                      struct precision_array *to, struct error *err)
+{
+    *to = *from;
+    to->type = type;
+    void *data = precision_alloc(p, precision_bytes(to), 1, err);
+    to->data = data;
+    return data ? convert_elements(type, data, from->type, from->data, precision_elements(from), err) : ERR_MEMORY;
+}
+
 const double *precision_doubles(struct precision *p, enum dtype type, const void *data, size_t n, struct error *err)
 {
     double *out = precision_alloc(p, n, sizeof *out, err);

@@ -25,16 +25,6 @@ const char *lab_policy_name(enum lab_policy policy)
 
 // ---- operands
 
-static int narrow(struct precision *p, const struct precision_array *from, struct precision_array *to,
-                  struct error *err)
-{
-    *to = *from;
-    to->type = DT_BF16;
-    void *data = precision_alloc(p, precision_bytes(to), 1, err);
-    to->data = data;
-    return data ? convert_elements(DT_BF16, data, DT_F32, from->data, precision_elements(from), err) : ERR_MEMORY;
-}
-
 // Codes with a scale for each index of `axis`.
 static int encode(struct precision *p, const struct precision_array *from, int axis, struct precision_array *to,
                   float **scales, int64_t *clipped, struct error *err)
@@ -62,9 +52,9 @@ int lab_operands(struct precision *p, const struct lab_shape *s, const float *x,
     int rc = 0;
     *out = (struct lab_operands){.x = fx, .w = fw, .clipped = -1};
     if (policy == LAB_BF16) {
-        rc = narrow(p, &fx, &out->x, err);
+        rc = precision_convert(p, &fx, DT_BF16, &out->x, err);
         if (!rc)
-            rc = narrow(p, &fw, &out->w, err);
+            rc = precision_convert(p, &fw, DT_BF16, &out->w, err);
     } else if (policy == LAB_INT8) {
         out->clipped = 0;
         rc = encode(p, &fx, 0, &out->x, &out->x_scales, &out->clipped, err);
