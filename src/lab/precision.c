@@ -170,6 +170,28 @@ static int run_suite(struct precision *p, const struct precision_suite *suite, s
     return rc;
 }
 
+// Every sample once more, for those who read tables.
+static int save_samples(const struct precision *p, struct error *err)
+{
+    struct str text;
+    size_t rows = 0;
+    str_init(&text);
+    str_add(&text, "suite,program,run,ns\n");
+    for (size_t i = 0; i < p->n_documents; i++) {
+        const struct precision_document *d = p->documents[i];
+        for (size_t k = 0; k < d->n_programs; k++) {
+            for (size_t r = 0; r < d->programs[k]->n_samples; r++, rows++)
+                str_addf(&text, "%s,\"%s\",%zu,%.0f\n", d->name, d->programs[k]->name, r,
+                         d->programs[k]->samples_ns[r]);
+        }
+    }
+    int rc = str_check(&text, err);
+    if (!rc && rows)
+        rc = record_write(p->record, "samples/time.csv", text.text, text.length, err);
+    str_release(&text);
+    return rc;
+}
+
 int precision_run(struct precision *p, struct record *record, struct error *err)
 {
     uint64_t start = clock_ns();
@@ -179,6 +201,8 @@ int precision_run(struct precision *p, struct record *record, struct error *err)
         rc = run_suite(p, precision_find_suite(p->options->suites[i]), err);
     if (!rc && p->tensor)
         rc = run_suite(p, &precision_suite_tensor, err);
+    if (!rc && record)
+        rc = save_samples(p, err);
     p->wall_s = (double)(clock_ns() - start) / 1e9;
     return rc ? rc : interrupt_check("running", err);
 }
