@@ -229,6 +229,10 @@ int report_precision_csv(struct str *out, const json_t *doc, struct error *err)
     const json_t *result = precision_show_result(doc, err);
     if (!result)
         return ERR_INPUT;
-    struct page p = {out, 0, false};
-    return filled(&p, precision_show_flat, result, TABLE_CSV, err);
+    struct table t;
+    table_init(&t);
+    precision_show_flat(&t, result);
+    int rc = table_print(&t, out, TABLE_CSV, 0, false, err); // with its header, whatever follows
+    table_release(&t);
+    return rc;
 }
