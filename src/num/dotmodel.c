@@ -2,32 +2,38 @@
 #include "num/dotmodel.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const struct dot_format formats[] = {
-    {"f64", 53, -1022, 1023, 0x1.fffffffffffffp1023, true},
-    {"f32", 24, -126, 127, 0x1.fffffep127, true},
-    {"tf32", 11, -126, 127, 0x1.ffcp127, true},
-    {"e8m13", 14, -126, 127, 0x1.fff8p127, true},
-    {"bf16", 8, -126, 127, 0x1.fep127, true},
-    {"f16", 11, -14, 15, 65504, true},
-    {"f8e4m3fn", 4, -6, 8, 448, false},
-    {"f8e4m3fnuz", 4, -7, 7, 240, false},
-    {"f8e4m3b11fnuz", 4, -10, 4, 30, false},
-    {"f8e4m3", 4, -6, 7, 240, true},
-    {"f8e3m4", 5, -2, 3, 15.5, true},
-    {"f8e5m2", 3, -14, 15, 57344, true},
-    {"f8e5m2fnuz", 3, -15, 15, 57344, false},
-    {"f6e2m3fn", 4, 0, 2, 7.5, false},
-    {"f6e3m2fn", 3, -2, 4, 28, false},
-    {"f4e2m1fn", 2, 0, 2, 6, false},
-};
-static const struct dot_format *const f32_format = &formats[1];
+#include "num/format.h"
+
+// What follows from the rows of num/format.h, made once.
+enum { MOST_FORMATS = 32 };
+static struct dot_format formats[MOST_FORMATS];
+static size_t n_formats;
+static pthread_once_t formats_made = PTHREAD_ONCE_INIT;
+
+static void make_formats(void)
+{
+    const struct format *f;
+    for (size_t i = 0; (f = format_at(i)) && n_formats + 1 < MOST_FORMATS; i++) {
+        if (format_is_integer(f) || !f->is_signed)
+            continue;
+        formats[n_formats++] = (struct dot_format){.name = f->name,
+                                                   .bits = f->mantissa_bits + 1,
+                                                   .emin = 1 - f->bias,
+                                                   .emax = format_max_exponent(f),
+                                                   .max = format_max(f),
+                                                   .infinity = f->infinity == FORMAT_INFINITY_IEEE};
+    }
+    formats[n_formats++] = (struct dot_format){"e8m13", 14, -126, 127, 0x1.fff8p127, true};
+}
 
 const struct dot_format *dot_format(const char *name)
 {
-    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+    pthread_once(&formats_made, make_formats);
+    for (size_t i = 0; i < n_formats; i++) {
         if (strcmp(formats[i].name, name) == 0)
             return &formats[i];
     }
@@ -204,7 +210,7 @@ static double pairwise(const struct dot_model *m, const struct operands *o, size
 
 static double blocked(const struct dot_model *m, const struct operands *o)
 {
-    const struct dot_format *inner = m->inner ? m->inner : f32_format;
+    const struct dot_format *inner = m->inner ? m->inner : dot_format("f32");
     double acc = 0;
     for (size_t k = 0, block = (size_t)m->block; k < o->n; k += block)
         acc = dot_add(acc, chain(m, inner, o, k, k + block < o->n ? k + block : o->n, 1), m->accumulator, m->rounding,
@@ -260,6 +266,8 @@ static double bfdot(const struct dot_model *m, const struct operands *o)
 
 // ---- blocks added as fixed-point numbers
 
+enum { F32_EMIN = -126 };
+
 struct term {
     double value; // exact
     int exponent; // by which it is aligned: that of a product is the sum of its operands', so its significand is below
@@ -270,18 +278,18 @@ enum { MOST_TERMS = 1024 };
 
 static struct term product_term(const struct operands *o, size_t i)
 {
-    const struct dot_format *f = o->format ? o->format : f32_format;
+    const struct dot_format *f = o->format;
     int ea = exponent_of(o->a[i]), eb = exponent_of(o->b[i]);
     ea = ea < f->emin ? f->emin : ea;
     eb = eb < f->emin ? f->emin : eb;
     double p = o->a[i] * o->b[i];
-    return (struct term){p, p == 0 ? f32_format->emin : ea + eb};
+    return (struct term){p, p == 0 ? F32_EMIN : ea + eb};
 }
 
-static struct term sum_term(double v, const struct dot_format *f)
+static struct term sum_term(double v)
 {
     int e = exponent_of(v);
-    return (struct term){v, e < f->emin ? f->emin : e};
+    return (struct term){v, e < F32_EMIN ? F32_EMIN : e};
 }
 
 // The terms cut toward zero after `fraction` bits below the largest exponent, and added exactly: every term is below
@@ -327,7 +335,7 @@ static double fused(const struct dot_model *m, const struct operands *o)
         size_t n = 0;
         for (size_t i = k; i < o->n && i < k + block; i++)
             t[n++] = product_term(o, i);
-        t[n++] = sum_term(acc, f32_format);
+        t[n++] = sum_term(acc);
         acc = all_finite(t, n, &special) ? round_block(m, aligned_sum(t, n, m->fraction, &top)) : special;
     }
     return acc;
@@ -343,7 +351,7 @@ static double late_block(const struct dot_model *m, const struct term *t, size_t
 {
     struct term half[2][MOST_TERMS];
     size_t count[2] = {0};
-    struct term c = sum_term(acc, f32_format);
+    struct term c = sum_term(acc);
     int top, e[2];
     double sum;
     if (m->halves) {
@@ -466,8 +474,7 @@ static int tree(const struct dot_model *m, const struct operands *o, double *out
         double special;
         int top;
         for (int k = 0; k < n; k++)
-            terms[k] =
-                child[k] < t->leaves ? product_term(o, (size_t)child[k]) : sum_term(values[child[k]], f32_format);
+            terms[k] = child[k] < t->leaves ? product_term(o, (size_t)child[k]) : sum_term(values[child[k]]);
         if (m->fraction == 0)
             values[i] = exact(m, terms, (size_t)n);
         else if (all_finite(terms, (size_t)n, &special))
@@ -638,7 +645,7 @@ int dot_model_run(const struct dot_model *m, const double *a, size_t a_stride, c
             split_part(m, b, b_stride, n, p, parts, pb[p]);
         }
     }
-    struct operands o = {pa[0], pb[0], n, m->operand};
+    struct operands o = {pa[0], pb[0], n, m->operand ? m->operand : dot_format("f32")};
     if (parts == 1) {
         for (size_t i = 0; i < n; i++) {
             pa[0][i] = cast_operand(m, a[i * a_stride]);
