@@ -15,6 +15,7 @@
     X(help)                                                                                                            \
     X(precision)                                                                                                       \
     X(price)                                                                                                           \
+    X(probe)                                                                                                           \
     X(qualify)                                                                                                         \
     X(quantize)                                                                                                        \
     X(report)                                                                                                          \

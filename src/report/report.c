@@ -5,6 +5,7 @@
 
 #include "report/doc.h"
 #include "report/precision.h"
+#include "report/probe.h"
 #include "report/qualify.h"
 
 // One row per schema that has a report.
@@ -18,6 +19,7 @@ static const struct report {
     {"assay.qualify/1", report_qualify_text, report_qualify_markdown, report_qualify_html, NULL},
     {"assay.precision/1", report_precision_text, report_precision_markdown, report_precision_html,
      report_precision_csv},
+    {"assay.probe/1", report_probe_text, report_probe_markdown, report_probe_html, NULL},
 };
 
 bool report_format_parse(const char *name, enum report_format *out)
