@@ -406,7 +406,10 @@ void precision_config(const struct precision *p, struct jw *w)
     jw_kv_string(w, "device", o->worker.device ? o->worker.device : "cpu");
     jw_kv_string(w, "plugin", o->worker.plugin_path);
     jw_kv_int(w, "threads", o->worker.threads);
-    jw_kv_uint(w, "seed", o->seed);
+    if (o->seed_given)
+        jw_kv_uint(w, "seed", o->seed);
+    else
+        jw_kv_null(w, "seed"); // each suite takes its own, and its inputs say which
     jw_kv_int(w, "batch", o->batch);
     jw_kv_int(w, "features", o->features);
     jw_kv_int(w, "outputs", o->outputs);
