@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
+
+#include "base/idmap.h"
 
 void tally_ids(struct tally_ids *ids, const struct xplane *p)
 {
@@ -27,18 +28,9 @@ void tally_ids(struct tally_ids *ids, const struct xplane *p)
 
 // ---- Entries, found by a hash that nobody outside can foresee
 
-static uint64_t mix(uint64_t x)
-{
-    x ^= x >> 32;
-    x *= 0xd6e8feb86659fd93;
-    x ^= x >> 32;
-    x *= 0xd6e8feb86659fd93;
-    return x ^ x >> 32;
-}
-
 static uint64_t hash(const struct tally *t, const struct tally_key *k)
 {
-    return mix(mix(mix(t->secret ^ (uint64_t)k->metadata_id) ^ k->hlo) ^ k->program);
+    return mix64(mix64(mix64(t->secret ^ (uint64_t)k->metadata_id) ^ k->hlo) ^ k->program);
 }
 
 static bool same(const struct tally_key *a, const struct tally_key *b)
@@ -313,7 +305,7 @@ int tally_line(struct tally *t, const struct trace_device *d, struct xline *l, c
                int64_t origin_ns, struct xdamage *damage, struct error *err)
 {
     memset(t, 0, sizeof *t);
-    memcpy(&t->secret, (const void *)(uintptr_t)getauxval(AT_RANDOM), sizeof t->secret); // NOLINT
+    t->secret = process_secret();
     t->sorted = true;
     struct walk w = {.t = t, .device = d, .ids = ids};
     if (__builtin_sub_overflow(l->timestamp_ns, origin_ns, &w.base_ps) ||

@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+
+#include "base/idmap.h"
+#include "ir/hlo.h"
+
+#define MAX_NESTING 64
+
+struct reading {
+    struct hlo_module *m;
+    const char *name;
+    struct arena *arena;
+    struct idmap computations;
+    struct error *err;
+};
+
+// "computation 'main.3', instruction 'dot.1'" of what is being read, in error messages.
+static int refuse(const struct reading *r, const struct hlo_computation *c, const struct hlo_instruction *in,
+                  const char *what)
+{
+    char where[200];
+    int n = 0;
+    if (c)
+        n = snprintf(where, sizeof where, "computation '%.*s'", (int)(c->name.size < 60 ? c->name.size : 60),
+                     (const char *)c->name.data);
+    if (c && in)
+        n += snprintf(where + n, sizeof where - (size_t)n, ", instruction '%.*s'",
+                      (int)(in->name.size < 60 ? in->name.size : 60), (const char *)in->name.data);
+    return error_set(r->err, ERR_INPUT, r->name, "is no HLO module that can be read: %s%s%s", n ? where : "",
+                     n ? ": " : "", what);
+}
+
+static int end(const struct reading *r, const struct pb_reader *p, const struct hlo_computation *c,
+               const struct hlo_instruction *in)
+{
+    return p->damage ? refuse(r, c, in, p->damage) : 0;
+}
+
+#define PUSH(r, array, n, cap)                                                                                         \
+    (((array) = arena_grow((r)->arena, (array), &(cap), (n) + 1, sizeof *(array), (r)->err)) ? &(array)[(n)++] : NULL)
+
+// Calls `each` for the numbers of a repeated integer field, packed or not.
+static int numbers(struct reading *r, const struct pb_field *f, int (*each)(struct reading *, void *, int64_t),
+                   void *context)
+{
+    if (f->wire == PB_VARINT)
+        return each(r, context, (int64_t)f->value);
+    if (f->wire != PB_BYTES)
+        return 0;
+    const uint8_t *at = f->body.data, *stop = at + f->body.size;
+    while (at < stop) {
+        uint64_t v;
+        at = pb_get_varint(at, stop, &v);
+        if (!at)
+            return refuse(r, NULL, NULL, "a list of numbers does not end");
+        int rc = each(r, context, (int64_t)v);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+// ---- Shapes
+
+static enum dtype dtype_of(int primitive)
+{
+    for (int t = 1; t < DT_COUNT; t++) {
+        if (dtype_info((enum dtype)t)->xla == primitive)
+            return (enum dtype)t;
+    }
+    return DT_INVALID;
+}
+
+struct dims {
+    struct hlo_shape *shape;
+    size_t cap;
+};
+
+static int add_dim(struct reading *r, void *context, int64_t v)
+{
+    struct dims *d = context;
+    if (v < 0 || d->shape->rank >= 1 << 16)
+        return refuse(r, NULL, NULL, "a shape has a negative dimension or too many");
+    size_t n = (size_t)d->shape->rank;
+    int64_t *at = PUSH(r, d->shape->dims, n, d->cap);
+    if (!at)
+        return ERR_MEMORY;
+    *at = v;
+    d->shape->rank++;
+    return 0;
+}
+
+static int any_dynamic(struct reading *r, void *context, int64_t v)
+{
+    (void)r;
+    ((struct hlo_shape *)context)->dynamic |= v != 0;
+    return 0;
+}
+
+static int read_shape(struct reading *r, struct hlo_shape *s, struct slice body, int depth)
+{
+    struct pb_field f;
+    struct pb_reader p = pb_reader(body.data, body.size);
+    struct dims dims = {.shape = s};
+    size_t cap = 0;
+    int rc = 0;
+    *s = (struct hlo_shape){0};
+    if (depth > MAX_NESTING)
+        return refuse(r, NULL, NULL, "a shape is nested too deep");
+    while (!rc && pb_next(&p, &f)) {
+        if (pb_is(&f, 2, PB_VARINT)) {
+            s->primitive = (int)f.value;
+        } else if (f.number == 3) {
+            rc = numbers(r, &f, add_dim, &dims);
+        } else if (pb_is(&f, 4, PB_BYTES)) {
+            struct hlo_shape *element = PUSH(r, s->elements, s->n_elements, cap);
+            rc = element ? read_shape(r, element, f.body, depth + 1) : ERR_MEMORY;
+        } else if (pb_is(&f, 5, PB_BYTES)) {
+            s->layout = f.body;
+        } else if (f.number == 6) {
+            rc = numbers(r, &f, any_dynamic, s);
+        }
+    }
+    enum { TUPLE = 13, OPAQUE = 14, TOKEN = 17, BUFFER = 34 }; // xla.PrimitiveType
+    s->kind = s->primitive == TUPLE    ? HLO_TUPLE
+              : s->primitive == OPAQUE ? HLO_OPAQUE
+              : s->primitive == TOKEN  ? HLO_TOKEN
+              : s->primitive == BUFFER ? HLO_BUFFER
+                                       : HLO_ARRAY;
+    s->dtype = s->kind == HLO_ARRAY ? dtype_of(s->primitive) : DT_INVALID;
+    return rc ? rc : end(r, &p, NULL, NULL);
+}
+
+// ---- Instructions
+
+static void read_metadata(struct hlo_metadata *m, struct slice body)
+{
+    struct pb_field f;
+    struct pb_reader p = pb_reader(body.data, body.size);
+    while (pb_next(&p, &f)) {
+        if (pb_is(&f, 1, PB_BYTES))
+            m->op_type = f.body;
+        else if (pb_is(&f, 2, PB_BYTES))
+            m->op_name = f.body;
+        else if (pb_is(&f, 3, PB_BYTES))
+            m->source_file = f.body;
+        else if (pb_is(&f, 4, PB_VARINT))
+            m->source_line = (int64_t)f.value;
+        else if (pb_is(&f, 15, PB_VARINT))
+            m->frame = (int64_t)f.value;
+    }
+}
+
+struct references {
+    const struct idmap *instructions;
+    struct hlo_computation *computation;
+    struct hlo_instruction *in;
+    size_t cap_operands, cap_called;
+};
+
+static int add_operand(struct reading *r, void *context, int64_t id)
+{
+    struct references *refs = context;
+    struct hlo_instruction *in = refs->in;
+    uint32_t at;
+    if (!idmap_get(refs->instructions, id, &at))
+        return refuse(r, refs->computation, in, "an operand is not there, or comes later");
+    struct hlo_instruction **slot = PUSH(r, in->operands, in->n_operands, refs->cap_operands);
+    if (!slot)
+        return ERR_MEMORY;
+    *slot = &refs->computation->instructions[at];
+    return 0;
+}
+
+static int add_called(struct reading *r, void *context, int64_t id)
+{
+    struct references *refs = context;
+    struct hlo_instruction *in = refs->in;
+    uint32_t at;
+    if (!idmap_get(&r->computations, id, &at))
+        return refuse(r, refs->computation, in, "a computation that it calls is not there, or comes later");
+    struct hlo_computation **slot = PUSH(r, in->called, in->n_called, refs->cap_called);
+    if (!slot)
+        return ERR_MEMORY;
+    *slot = &r->m->computations[at];
+    return 0;
+}
+
+static int read_instruction(struct reading *r, struct hlo_computation *c, const struct idmap *instructions,
+                            struct hlo_instruction *in, struct slice body)
+{
+    struct references refs = {.instructions = instructions, .computation = c, .in = in};
+    struct pb_field f;
+    struct pb_reader p = pb_reader(body.data, body.size);
+    int rc = 0;
+    *in = (struct hlo_instruction){.message = body};
+    // The name first, for messages.
+    while (pb_next(&p, &f) && !in->name.size) {
+        if (pb_is(&f, 1, PB_BYTES))
+            in->name = f.body;
+    }
+    p = pb_reader(body.data, body.size);
+    while (!rc && pb_next(&p, &f)) {
+        if (pb_is(&f, 2, PB_BYTES))
+            in->opcode = f.body;
+        else if (pb_is(&f, 3, PB_BYTES))
+            rc = read_shape(r, &in->shape, f.body, 0);
+        else if (pb_is(&f, 7, PB_BYTES))
+            read_metadata(&in->metadata, f.body);
+        else if (pb_is(&f, 9, PB_VARINT))
+            in->parameter = (int64_t)f.value;
+        else if (pb_is(&f, 13, PB_VARINT))
+            in->tuple_index = (int64_t)f.value;
+        else if (pb_is(&f, 35, PB_VARINT))
+            in->id = (int64_t)f.value;
+        else if (f.number == 36)
+            rc = numbers(r, &f, add_operand, &refs);
+        else if (f.number == 38)
+            rc = numbers(r, &f, add_called, &refs);
+    }
+    return rc ? rc : end(r, &p, c, in);
+}
+
+// Both count what they will hold first, so that pointers to elements stay.
+static size_t count_fields(struct slice body, uint32_t number)
+{
+    struct pb_field f;
+    struct pb_reader p = pb_reader(body.data, body.size);
+    size_t n = 0;
+    while (pb_next(&p, &f))
+        n += pb_is(&f, number, PB_BYTES);
+    return n;
+}
+
+static int read_instructions(struct reading *r, struct hlo_computation *c, struct slice body, struct idmap *ids)
+{
+    struct pb_field f;
+    struct pb_reader p = pb_reader(body.data, body.size);
+    while (pb_next(&p, &f)) {
+        if (!pb_is(&f, 2, PB_BYTES))
+            continue;
+        struct hlo_instruction *in = &c->instructions[c->n_instructions];
+        bool again;
+        int rc = read_instruction(r, c, ids, in, f.body);
+        if (!rc)
+            rc = idmap_put(ids, in->id, (uint32_t)c->n_instructions, &again, r->err);
+        if (rc)
+            return rc;
+        if (again)
+            return refuse(r, c, in, "its id is that of another instruction");
+        c->n_instructions++;
+    }
+    return end(r, &p, c, NULL);
+}
+
+static int read_computation(struct reading *r, struct hlo_computation *c, struct slice body)
+{
+    struct pb_field f;
+    struct pb_reader p = pb_reader(body.data, body.size);
+    int64_t root = 0;
+    bool has_root = false;
+    *c = (struct hlo_computation){0};
+    while (pb_next(&p, &f)) {
+        if (pb_is(&f, 1, PB_BYTES))
+            c->name = f.body;
+        else if (pb_is(&f, 5, PB_VARINT))
+            c->id = (int64_t)f.value;
+        else if (pb_is(&f, 7, PB_VARINT))
+            c->is_fusion = f.value != 0;
+        else if (pb_is(&f, 6, PB_VARINT)) {
+            root = (int64_t)f.value;
+            has_root = true;
+        }
+    }
+    size_t n = count_fields(body, 2);
+    c->instructions = arena_new(r->arena, struct hlo_instruction, n, r->err);
+    if (!c->instructions)
+        return ERR_MEMORY;
+    struct idmap ids;
+    uint32_t at;
+    idmap_init(&ids);
+    int rc = n < UINT32_MAX / 4 ? read_instructions(r, c, body, &ids) : refuse(r, c, NULL, "it is too long");
+    if (!rc && !c->n_instructions)
+        rc = refuse(r, c, NULL, "it has no instruction");
+    if (!rc && has_root && !idmap_get(&ids, root, &at))
+        rc = refuse(r, c, NULL, "its root is not there");
+    if (!rc)
+        c->root = &c->instructions[has_root ? at : c->n_instructions - 1];
+    idmap_release(&ids);
+    return rc;
+}
+
+// ---- Stack frames
+
+struct location {
+    int64_t file, function, line, column;
+};
+
+struct locations {
+    struct slice *files, *functions;
+    size_t n_files, cap_files, n_functions, cap_functions;
+    struct location *at;
+    size_t n, cap;
+};
+
+static int64_t number_of(struct slice body, uint32_t field)
+{
+    struct pb_field f;
+    struct pb_reader p = pb_reader(body.data, body.size);
+    int64_t v = 0;
+    while (pb_next(&p, &f)) {
+        if (pb_is(&f, field, PB_VARINT))
+            v = (int64_t)f.value;
+    }
+    return v;
+}
+
+static struct slice pick(const struct slice *array, size_t n, int64_t number)
+{
+    return number >= 1 && (uint64_t)number <= n ? array[number - 1] : (struct slice){NULL, 0};
+}
+
+static int read_frames(struct reading *r, struct slice body)
+{
+    struct locations l = {0};
+    struct pb_field f;
+    struct pb_reader p = pb_reader(body.data, body.size);
+    size_t cap = 0;
+    // Tables come before what refers to them: their field numbers are smaller.
+    while (pb_next(&p, &f)) {
+        if (f.wire != PB_BYTES)
+            continue;
+        if (f.number == 1 || f.number == 2) {
+            struct slice *s = f.number == 1 ? PUSH(r, l.files, l.n_files, l.cap_files)
+                                            : PUSH(r, l.functions, l.n_functions, l.cap_functions);
+            if (!s)
+                return ERR_MEMORY;
+            *s = f.body;
+        } else if (f.number == 3) {
+            struct location *at = PUSH(r, l.at, l.n, l.cap);
+            if (!at)
+                return ERR_MEMORY;
+            *at = (struct location){number_of(f.body, 1), number_of(f.body, 2), number_of(f.body, 3),
+                                    number_of(f.body, 4)};
+        } else if (f.number == 4) {
+            struct hlo_frame *frame = PUSH(r, r->m->frames, r->m->n_frames, cap);
+            if (!frame)
+                return ERR_MEMORY;
+            int64_t at = number_of(f.body, 1);
+            *frame = (struct hlo_frame){.parent = number_of(f.body, 2)};
+            if (at >= 1 && (uint64_t)at <= l.n) {
+                frame->file = pick(l.files, l.n_files, l.at[at - 1].file);
+                frame->function = pick(l.functions, l.n_functions, l.at[at - 1].function);
+                frame->line = l.at[at - 1].line;
+                frame->column = l.at[at - 1].column;
+            }
+        }
+    }
+    return end(r, &p, NULL, NULL);
+}
+
+// ---- The module
+
+static int read_computations(struct reading *r, struct slice body)
+{
+    struct hlo_module *m = r->m;
+    struct pb_field f;
+    struct pb_reader p = pb_reader(body.data, body.size);
+    size_t n = count_fields(body, 3);
+    m->computations = arena_new(r->arena, struct hlo_computation, n, r->err);
+    if (!m->computations)
+        return ERR_MEMORY;
+    while (pb_next(&p, &f)) {
+        if (!pb_is(&f, 3, PB_BYTES))
+            continue;
+        struct hlo_computation *c = &m->computations[m->n_computations];
+        bool again;
+        int rc = read_computation(r, c, f.body);
+        if (!rc)
+            rc = idmap_put(&r->computations, c->id, (uint32_t)m->n_computations, &again, r->err);
+        if (rc)
+            return rc;
+        if (again)
+            return refuse(r, c, NULL, "its id is that of another computation");
+        m->n_computations++;
+    }
+    return 0;
+}
+
+static int read_module(struct reading *r, struct slice body)
+{
+    struct hlo_module *m = r->m;
+    struct pb_field f;
+    struct pb_reader p = pb_reader(body.data, body.size);
+    int64_t entry = 0;
+    bool has_entry = false;
+    size_t cap = 0;
+    int rc = 0;
+    m->message = body;
+    while (!rc && pb_next(&p, &f)) {
+        if (pb_is(&f, 1, PB_BYTES)) {
+            m->name = f.body;
+        } else if (pb_is(&f, 5, PB_VARINT)) {
+            m->id = (int64_t)f.value;
+        } else if (pb_is(&f, 6, PB_VARINT)) {
+            entry = (int64_t)f.value;
+            has_entry = true;
+        } else if (pb_is(&f, 17, PB_BYTES)) {
+            rc = read_frames(r, f.body);
+        } else if (pb_is(&f, 22, PB_BYTES)) {
+            struct slice *s = PUSH(r, m->payloads, m->n_payloads, cap);
+            rc = s ? 0 : ERR_MEMORY;
+            if (s)
+                *s = f.body;
+        }
+    }
+    if (!rc)
+        rc = end(r, &p, NULL, NULL);
+    if (!rc)
+        rc = read_computations(r, body);
+    if (!rc && !m->n_computations)
+        rc = refuse(r, NULL, NULL, "it has no computation");
+    uint32_t at = (uint32_t)m->n_computations - 1;
+    if (!rc && has_entry && !idmap_get(&r->computations, entry, &at))
+        rc = refuse(r, NULL, NULL, "its entry computation is not there");
+    if (!rc)
+        m->entry = &m->computations[at];
+    return rc;
+}
+
+// An HloProto holds a module in its field 1, where a module has its name, and has none of a module's other fields.
+static bool is_module(struct slice body)
+{
+    struct pb_field f;
+    struct pb_reader p = pb_reader(body.data, body.size);
+    while (pb_next(&p, &f)) {
+        if (f.number == 2 || f.number > 3)
+            return true;
+    }
+    return false;
+}
+
+int hlo_read(struct hlo_module *m, const void *bytes, size_t size, const char *name, struct arena *arena,
+             struct error *err)
+{
+    struct slice body = {(const uint8_t *)bytes, size};
+    struct reading r = {.m = m, .name = name, .arena = arena, .err = err};
+    *m = (struct hlo_module){0};
+    if (!is_module(body)) {
+        struct pb_field f;
+        struct pb_reader p = pb_reader(bytes, size);
+        body.size = 0;
+        while (pb_next(&p, &f)) {
+            if (pb_is(&f, 1, PB_BYTES))
+                body = f.body;
+            else if (pb_is(&f, 3, PB_BYTES))
+                m->buffer_assignment = f.body;
+        }
+        if (p.damage)
+            return refuse(&r, NULL, NULL, p.damage);
+    }
+    idmap_init(&r.computations);
+    int rc = read_module(&r, body);
+    idmap_release(&r.computations);
+    return rc;
+}
+
+bool hlo_is(const struct hlo_instruction *in, const char *opcode)
+{
+    return in->opcode.size == strlen(opcode) && memcmp(in->opcode.data, opcode, in->opcode.size) == 0;
+}
+
+// ---- Sizes
+
+static int64_t add(int64_t a, int64_t b)
+{
+    int64_t r;
+    return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
+}
+
+static int64_t multiply(int64_t a, int64_t b)
+{
+    int64_t r;
+    return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
+}
+
+int64_t hlo_shape_elements(const struct hlo_shape *s)
+{
+    int64_t n = s->kind == HLO_ARRAY;
+    for (int i = 0; i < s->rank && s->kind == HLO_ARRAY; i++)
+        n = s->dims[i] ? multiply(n, s->dims[i]) : 0;
+    for (size_t i = 0; i < s->n_elements; i++)
+        n = add(n, hlo_shape_elements(&s->elements[i]));
+    return n;
+}
+
+int64_t hlo_shape_bytes(const struct hlo_shape *s)
+{
+    int64_t n = 0;
+    if (s->kind == HLO_ARRAY) {
+        int64_t bits = multiply(hlo_shape_elements(s), dtype_bits(s->dtype));
+        n = bits == INT64_MAX ? bits : (bits + 7) / 8;
+    }
+    for (size_t i = 0; i < s->n_elements; i++)
+        n = add(n, hlo_shape_bytes(&s->elements[i]));
+    return n;
+}
