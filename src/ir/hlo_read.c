@@ -166,10 +166,12 @@ static int add_operand(struct reading *r, void *context, int64_t id)
     uint32_t at;
     if (!idmap_get(refs->instructions, id, &at))
         return refuse(r, refs->computation, in, "an operand is not there, or comes later");
-    struct hlo_instruction **slot = PUSH(r, in->operands, in->n_operands, refs->cap_operands);
-    if (!slot)
+    struct hlo_instruction **more =
+        arena_grow(r->arena, in->operands, &refs->cap_operands, in->n_operands + 1, sizeof(void *), r->err);
+    if (!more)
         return ERR_MEMORY;
-    *slot = &refs->computation->instructions[at];
+    in->operands = more;
+    in->operands[in->n_operands++] = &refs->computation->instructions[at];
     return 0;
 }
 
@@ -180,10 +182,12 @@ static int add_called(struct reading *r, void *context, int64_t id)
     uint32_t at;
     if (!idmap_get(&r->computations, id, &at))
         return refuse(r, refs->computation, in, "a computation that it calls is not there, or comes later");
-    struct hlo_computation **slot = PUSH(r, in->called, in->n_called, refs->cap_called);
-    if (!slot)
+    struct hlo_computation **more =
+        arena_grow(r->arena, in->called, &refs->cap_called, in->n_called + 1, sizeof(void *), r->err);
+    if (!more)
         return ERR_MEMORY;
-    *slot = &r->m->computations[at];
+    in->called = more;
+    in->called[in->n_called++] = &r->m->computations[at];
     return 0;
 }
 
