@@ -51,12 +51,12 @@ int affine_widen(enum dtype type, const void *codes, size_t n, int32_t *out, str
     return 0;
 }
 
-// Clipped to the codes of the grid; `code` may be anything but NaN.
+// Clipped to the codes of the grid; NaN becomes the lowest and counts as clipped.
 static int32_t clip(const struct affine_grid *g, double code, bool *clipped)
 {
     int32_t lowest, highest;
     affine_limits(g->type, &lowest, &highest);
-    *clipped = code < lowest || code > highest;
+    *clipped = !(code >= lowest && code <= highest);
     return (int32_t)fmin(fmax(code, lowest), highest);
 }
 

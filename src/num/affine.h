@@ -25,8 +25,8 @@ void affine_limits(enum dtype type, int32_t *lowest, int32_t *highest);
 // Codes as they lie in memory (one in a byte, or two bytes for 16 bits) to int32.
 int affine_widen(enum dtype type, const void *codes, size_t n, int32_t *out, struct error *err);
 
-// Values to codes and back: code = clip(rint(x / scale) + zero), half even; restored = scale * (code - zero). restored
-// and clipped may be NULL; returns how many were clipped.
+// Values to codes and back: code = clip(rint(x / scale) + zero), half even; restored = scale * (code - zero). NaN
+// becomes the lowest code and counts as clipped. restored and clipped may be NULL; returns how many were clipped.
 size_t affine_to_grid(const struct affine_grid *g, const double *x, size_t n, int32_t *codes, double *restored,
                       bool *clipped);
 void affine_from_grid(const struct affine_grid *g, const int32_t *codes, size_t n, double *x);

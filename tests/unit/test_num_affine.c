@@ -46,6 +46,11 @@ TEST(num_affine_grid_goes_there_and_back)
     CHECK_NEAR(back[0], 1, 0);
     CHECK_NEAR(back[1], 0, 0);
     CHECK_NEAR(back[3], -65.5, 0);
+    const double strange[3] = {NAN, INFINITY, -INFINITY};
+    CHECK_INT(affine_to_grid(&g, strange, 3, codes, back, NULL), 3);
+    CHECK_INT(codes[0], -128);
+    CHECK_INT(codes[1], 127);
+    CHECK_INT(affine_to_grid(&g, x, 4, codes, back, clipped), 2);
     CHECK(!clipped[0] && !clipped[1] && clipped[2] && clipped[3]);
     // 0.26 at scale 0.1 is 3, and 0.3 comes back.
     REQUIRE_OK(affine_grid_init(&g, DT_S8, 0.1, 0, "x", &e), &e);
