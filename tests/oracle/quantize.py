@@ -318,6 +318,10 @@ def rules():
     add("long rows", long, type="s8", granularity="channel", channel_axis=0, affine=True, full=True)
     add("tensor scale, column errors", w, type="s8", channel_axis=1)
     add("reciprocal", w, type="s8", granularity="channel", channel_axis=0, reciprocal=True)
+    near = ((np.arange(-120, 120) + 0.5) * 0.1).astype(F32)  # some quotients are ties, whose reciprocals are not
+    add("quotients near ties", near, [(0.1, 0)], ("onnxruntime",), type="s8")
+    add("reciprocals near ties", near, [(0.1, 0)], ("torch",), type="s8", reciprocal=True)
+    assert out[-1]["codes"] != out[-2]["codes"]
     add("half away rows", w, type="s8", granularity="channel", channel_axis=0, away=True)
     # Float elements, with scales.
     for kind in FLOATS:
@@ -332,6 +336,10 @@ def rules():
         add("percentile of groups", odd, type="u8", granularity="block", block=[3, 2, 2], short_last=True, **{"from": "percentile"}, percentile=90.0, affine=affine, full=True)
         add("least squares", long, type="s4", granularity="channel", channel_axis=0, **{"from": "error"}, affine=affine, full=True)
         add("least error, its own grid", long, type="s4", **{"from": "error"}, steps=40, max_shrink=0.8, norm=2.4, patience=5, affine=affine, full=True)
+    coarse = np.repeat(F32([1, 0.34]), [1, 30])  # two minima: with patience the first is found
+    for patience in (0, 2):
+        add("two minima", coarse, type="s4", **{"from": "error"}, max_shrink=0.8, patience=patience)
+    assert out[-1]["scales"] != out[-2]["scales"]
     # Types of scales.
     for kind in SCALES:
         for up in (False, True):

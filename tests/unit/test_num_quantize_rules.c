@@ -510,3 +510,25 @@ TEST(num_quantize_percentile_selects_what_sorting_finds)
     }
     free(x);
 }
+
+// Half a scale, and 2^-24 of what is rounded to f32 before: the quotient (its reciprocal, too), the sum with the zero
+// point.
+TEST(num_quantize_bound_counts_every_rounding)
+{
+    struct quant_spec s = {.type = DT_S8};
+    CHECK_NEAR(quant_bound_in_scales(&s), 0.5 + 127.5 * 0x1p-24, 0);
+    s.reciprocal = true;
+    CHECK_NEAR(quant_bound_in_scales(&s), 0.5 + 2 * 127.5 * 0x1p-24, 0);
+    s.range = QUANT_FULL;
+    CHECK_NEAR(quant_bound_in_scales(&s), 0.5 + 2 * 128.5 * 0x1p-24, 0);
+    s = (struct quant_spec){
+        .type = DT_U8, .mapping = QUANT_AFFINE, .range = QUANT_FULL, .zero_order = QUANT_ZERO_BEFORE_ROUNDING};
+    CHECK_NEAR(quant_bound_in_scales(&s), 0.5 + (255.5 + 255.5) * 0x1p-24, 0);
+    s.mapping = QUANT_SYMMETRIC; // about 128
+    CHECK_NEAR(quant_bound_in_scales(&s), 0.5 + (128.5 + 255.5) * 0x1p-24, 0);
+    CHECK_NEAR(quant_half_step(DT_S8, 5), 0.5, 0);
+    CHECK_NEAR(quant_half_step(DT_F8E4M3FN, 448), 16, 0);
+    CHECK_NEAR(quant_half_step(DT_F8E4M3FN, -1), 0x1p-4, 0);
+    CHECK_NEAR(quant_half_step(DT_F8E4M3FN, 0), 0x1p-10, 0);
+    CHECK_NEAR(quant_half_step(DT_F8E5M2, 0x1p-16), 0x1p-17, 0);
+}
