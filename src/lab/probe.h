@@ -48,8 +48,10 @@ struct probe_fingerprint {
 
     // confirmation
     size_t replayed, same;
-    double worst_ulps;        // of those that differ, in units of the last place of the result's type
-    const char *replay_model; // the model that reproduces most: "as inferred", or a known device's
+    size_t evidence, evidence_same; // vectors of the probes themselves, and how many the model gives
+    const char *unexplained;        // the probe of the first that it does not give; NULL: none
+    double worst_ulps;              // of those that differ, in units of the last place of the result's type
+    const char *replay_model;       // the model that reproduces most: "as inferred", or a known device's
     bool repeats_same, rows_same;
     size_t alone, alone_same; // results compared with those of the same rows in a larger batch, and how many are equal
 };

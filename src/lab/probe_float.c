@@ -15,8 +15,9 @@ struct asking {
     struct probe_fingerprint *f;
     struct arena *arena;
     size_t p0, near, next, far1,
-        far2;  // places: p0 and the one it is added to first; the one after; across the widest steps
-    int scale; // "1" in the sums is 2^scale, so that small terms are numbers of the type
+        far2;           // places: p0 and the one it is added to first; the one after; across the widest steps
+    int first_by_flush; // of the two first products, 1: the later one is rounded alone, 0: the earlier, -1: not seen
+    int scale;          // "1" in the sums is 2^scale, so that small terms are numbers of the type
 };
 
 static bool holds(const struct dot_format *f, double v)
@@ -239,6 +240,7 @@ static int ask_fusion(struct asking *q, struct error *err)
 
 static int ask_denormals(struct asking *q, struct error *err)
 {
+    q->first_by_flush = -1;
     struct probe_fingerprint *f = q->f;
     const struct dot_format *in = q->in, *out = q->out;
     size_t first = q->batch->count;
@@ -278,6 +280,8 @@ static int ask_denormals(struct asking *q, struct error *err)
     f->sum_flush = alone && sum ? 0 : result(q, sums) == 0 && result(q, sums + 3) == 0 ? 1 : -1;
     bool early = result(q, sums + 1) == both, late = result(q, sums + 2) == both;
     f->product_flush = early || late ? 0 : 1; // the product that is added first is a sum itself
+    if (f->sum_flush == 1 && early != late)
+        q->first_by_flush = early;
     return 0;
 }
 
@@ -310,6 +314,22 @@ static int ask_specials(struct asking *q, struct error *err)
     f->overflow = result(q, first + 2);
     f->invalid_bits = infinite ? dot_f32_bits(result(q, first + 3)) : f->payload_bits;
     return 0;
+}
+
+// Small terms beside 1 in the first five places, 1 first and last: what is kept depends on alignment and order
+// together.
+static int ask_alignment(struct asking *q, struct error *err)
+{
+    size_t first = q->batch->count;
+    double one = ldexp(1, q->scale);
+    for (int t = 24; t <= 25 && t <= deepest(q); t++) {
+        for (int last = 0; last < 2; last++) {
+            struct probe_vector *v = probe_batch_add(q->batch, "11 alignment", last ? "1 last" : "1 first");
+            for (size_t i = 0; v && i < 5; i++)
+                add_term(q, v, i, i == (last ? 4 : 0) ? one : ldexp(one, -t));
+        }
+    }
+    return run_from(q, first, err);
 }
 
 static int ask_output(struct asking *q, struct error *err)
@@ -560,7 +580,7 @@ static int choose_operand(struct asking *q, size_t first, struct error *err)
         f->guard = best->guard;
         if (f->accumulator && 2 * dot_format(f->operand)->bits <= dot_format(f->accumulator)->bits) {
             f->fusion = FUSION_UNSEEN; // what looked like one or the other came of the cast
-            f->high_first = false;
+            f->high_first = q->first_by_flush == 1;
         }
     }
     return 0;
@@ -613,6 +633,8 @@ int probe_float_run(struct probe_float *out, struct probe_target *t, struct prob
         rc = ask_denormals(&q, err);
     if (!rc)
         rc = ask_specials(&q, err);
+    if (!rc)
+        rc = ask_alignment(&q, err);
     if (!rc)
         rc = ask_output(&q, err);
     if (!rc)

@@ -166,6 +166,12 @@ static int confirmation(struct jw *w, const struct probe_row *row, struct error 
         jw_kv_double(w, "worst_ulps", f->worst_ulps);
     else
         jw_kv_null(w, "worst_ulps");
+    jw_kv_uint(w, "probes", row->is_float ? f->evidence : row->integer.evidence.count);
+    jw_kv_uint(w, "probes_same",
+               row->is_float            ? f->evidence_same
+               : row->integer.explained ? row->integer.evidence.count
+                                        : 0);
+    jw_kv_string(w, "unexplained", row->is_float ? f->unexplained : NULL);
     return str_check(w->out, err);
 }
 

@@ -158,7 +158,7 @@ static const struct row rows[] = {
      "bf16",
      "f32",
      MMASIM MATLAB "MI250MC.m",
-     {.operand_flush = true, .flush = true, .order = DOT_GROUPS, .block = 4},
+     {.operand_flush = true, .flush = true, .separate = true, .order = DOT_GROUPS, .block = 4},
      true},
     {"mi300-bf16",
      "AMD MI300, bf16",

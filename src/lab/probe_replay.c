@@ -20,7 +20,8 @@ void probe_model_of(struct dot_model *m, const struct probe_float *p, const stru
                             .accumulator = dot_format(f->accumulator ? f->accumulator : "f32"),
                             .rounding = f->rounding < 0 ? DOT_NEAREST : (enum dot_rounding)f->rounding,
                             .flush = f->sum_flush == 1,
-                            .separate = f->fusion == FUSION_SEPARATE,
+                            .separate =
+                                f->fusion == FUSION_SEPARATE || (f->fusion == FUSION_UNSEEN && f->product_flush == 1),
                             .high_first = f->high_first};
     if (m->accumulator->bits == 53)
         m->rounding = DOT_NEAREST;
@@ -66,7 +67,7 @@ void probe_random_operands(double *out, size_t n, enum dtype type, uint64_t seed
 struct replay {
     struct probe_target *t;
     size_t rows; // m, or for m = 1 as many calls
-    double *a, *b, *c, *again;
+    double *a, *b, *c, *again, *row;
 };
 
 static int run(struct replay *r, double *c, struct error *err)
@@ -113,6 +114,35 @@ static int compare(const struct replay *r, const struct dot_model *m, size_t end
     return 0;
 }
 
+// How many vectors of the probes the model gives: NaN for NaN, all else bit for bit. *missed: the probe of the first
+// that it does not give.
+static int explain(const struct probe_float *p, const struct dot_model *m, const struct replay *r, size_t *same,
+                   const char **missed, struct error *err)
+{
+    size_t k = r->t->k;
+    double *a = r->row, *b = r->row + k, want;
+    int rc = 0;
+    *same = 0;
+    *missed = NULL;
+    for (size_t i = 0; i < p->evidence.count && !rc; i++) {
+        const struct probe_vector *v = &p->evidence.vectors[i];
+        for (size_t n = 0; n < k; n++) {
+            a[n] = v->fill ? v->fill_a : 0;
+            b[n] = v->fill ? v->fill_b : 0;
+        }
+        for (size_t n = 0; n < v->n_terms; n++) {
+            a[v->terms[n].at] = v->terms[n].a;
+            b[v->terms[n].at] = v->terms[n].b;
+        }
+        rc = dot_model_run(m, a, 1, b, 1, k, &want, err);
+        bool given = want == v->out || (isnan(want) && isnan(v->out));
+        *same += given;
+        if (!given && !*missed)
+            *missed = v->probe;
+    }
+    return rc;
+}
+
 // The models worth a try where the inferred one does not do.
 static size_t others(struct dot_model out[], size_t room, const struct dot_model *m, const struct probe_path *path)
 {
@@ -134,21 +164,30 @@ static size_t others(struct dot_model out[], size_t room, const struct dot_model
     return n;
 }
 
+// By random dots first, then by the probes' own vectors.
 static int choose(struct probe_float *p, const struct replay *r, size_t dots, struct error *err)
 {
     enum { FIRST = 256, MOST = 64 };
     struct probe_fingerprint *f = &p->print;
     struct dot_model tried[MOST];
-    size_t first = dots < FIRST ? dots : FIRST, best, same, n;
+    const char *missed;
+    size_t first = dots < FIRST ? dots : FIRST, best, same, given, n;
     double worst;
+    f->evidence = p->evidence.count;
     int rc = compare(r, &p->model, first, &best, &worst, err);
-    n = rc || best == first ? 0 : others(tried, MOST, &p->model, r->t->path);
+    if (!rc)
+        rc = explain(p, &p->model, r, &f->evidence_same, &f->unexplained, err);
+    n = rc || (best == first && !f->unexplained) ? 0 : others(tried, MOST, &p->model, r->t->path);
     for (size_t i = 0; i < n && !rc; i++) {
         rc = compare(r, &tried[i], first, &same, &worst, err);
-        if (!rc && same > best) {
-            best = same;
-            p->model = tried[i];
-        }
+        if (!rc && same >= best)
+            rc = explain(p, &tried[i], r, &given, &missed, err);
+        if (rc || same < best || (same == best && given <= f->evidence_same))
+            continue;
+        best = same;
+        f->evidence_same = given;
+        f->unexplained = missed;
+        p->model = tried[i];
     }
     f->replay_model = p->model.name;
     if (!rc)
@@ -210,7 +249,8 @@ int probe_replay(struct probe_float *p, struct probe_target *t, struct arena *a,
     r.b = arena_new(a, double, t->k * t->n, err);
     r.c = arena_new(a, double, dots, err);
     r.again = arena_new(a, double, dots, err);
-    if (!r.a || !r.b || !r.c || !r.again)
+    r.row = arena_new(a, double, 2 * t->k, err);
+    if (!r.a || !r.b || !r.c || !r.again || !r.row)
         return ERR_MEMORY;
     probe_random_operands(r.a, r.rows * t->k, t->path->lhs, 1);
     probe_random_operands(r.b, t->k * t->n, t->path->rhs, 2);

@@ -150,12 +150,12 @@ static double odd_sum(double a, double b)
 
 double dot_add(double a, double b, const struct dot_format *f, enum dot_rounding rounding, bool flush)
 {
-    return f->bits == 53 ? a + b : dot_round(odd_sum(a, b), f, rounding, flush, false);
+    return dot_round(f->bits == 53 ? a + b : odd_sum(a, b), f, rounding, flush, false);
 }
 
 double dot_fma(double a, double b, double c, const struct dot_format *f, enum dot_rounding rounding, bool flush)
 {
-    return f->bits == 53 ? fma(a, b, c) : dot_round(odd_sum(a * b, c), f, rounding, flush, false);
+    return dot_round(f->bits == 53 ? fma(a, b, c) : odd_sum(a * b, c), f, rounding, flush, false);
 }
 
 // ---- one dot of prepared operands
@@ -171,7 +171,7 @@ static double step(const struct dot_model *m, const struct dot_format *f, double
 {
     if (!m->separate)
         return dot_fma(a, b, acc, f, m->rounding, m->flush);
-    double p = f->bits == 53 ? a * b : dot_round(a * b, m->product ? m->product : f, m->rounding, m->flush, false);
+    double p = dot_round(a * b, m->product ? m->product : f, m->rounding, m->flush, false);
     return dot_add(acc, p, f, m->rounding, m->flush);
 }
 
@@ -187,8 +187,6 @@ static double chain(const struct dot_model *m, const struct dot_format *f, const
 static double leaf(const struct dot_model *m, double a, double b)
 {
     const struct dot_format *f = m->accumulator;
-    if (f->bits == 53)
-        return a * b;
     double p = a * b;
     if (m->separate && m->product)
         p = dot_round(p, m->product, m->rounding, m->flush, false);
@@ -669,9 +667,9 @@ int dot_model_run(const struct dot_model *m, const double *a, size_t a_stride, c
 const char *dot_integer_name(enum dot_integer k)
 {
     static const char *const names[] = {"int32, wrapping",
-                                        "int32, saturating",
-                                        "int16 pairs, saturating",
-                                        "int16 pairs, saturating, behind a shift by 128",
+                                        "int32, saturating (as x86 VPDPBUSDS)",
+                                        "int16 pairs, saturating (as x86 without VNNI)",
+                                        "int16 pairs, saturating, behind a shift by 128 (as x86 without VNNI)",
                                         "f32 sums",
                                         "int64"};
     return (unsigned)k < DOT_INTS ? names[k] : "unknown";

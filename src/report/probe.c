@@ -140,8 +140,12 @@ static void confirmed(struct str *out, const json_t *row)
     str_addf(out, "%.0f of %.0f random dots", same, dots);
     if (model)
         str_addf(out, " by the model %s", model);
+    double probes = doc_number(row, "confirmation.probes"), given = doc_number(row, "confirmation.probes_same");
+    str_addf(out, ", and %.0f of %.0f probes", given, probes);
+    if (given < probes)
+        str_addf(out, " (not: %s)", doc_text(row, "confirmation.unexplained", "?"));
     if (same < dots && isfinite(worst))
-        str_addf(out, "; the others are off by up to %.3g units in the last place", worst);
+        str_addf(out, "; the other dots are off by up to %.3g units in the last place", worst);
 }
 
 static void device_line(struct str *out, const json_t *result)

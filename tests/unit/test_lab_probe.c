@@ -200,6 +200,9 @@ static void check_known(const struct probe_known *k)
         ok &= CHECK_INT(f->fusion == FUSION_SEPARATE, m->separate);
     ok &= CHECK_INT(f->explained, f->operands) & CHECK_INT(f->rivals, 0) & CHECK(!f->stochastic);
     ok &= CHECK_INT(f->same, f->replayed) & CHECK(f->replayed >= DOTS) & CHECK(f->repeats_same && f->rows_same);
+    ok &= CHECK_INT(f->evidence_same, f->evidence) & CHECK(f->unexplained == NULL);
+    if (f->unexplained)
+        printf("    unexplained: %s\n", f->unexplained);
     // The nearest known device is this one, and no other fits as well.
     REQUIRE(p.n_matches > 0);
     const struct probe_match *first = &p.matches[0];
