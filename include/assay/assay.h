@@ -127,9 +127,11 @@ struct assay_progress {
 
 struct assay_embed_options {
     struct assay_device device;
-    const char *policy; // a preset ("f32", "bf16", "f16", "w8a16", "w8a8", "w4a16") or spelled out; default "f32"
-    int64_t batch;      // texts in one run of the program; default 32, or fewer when there are fewer texts
-    int64_t seq;        // tokens per text, padding included; default: the longest text, up to the model's own limit
+    // A preset ("f32", "bf16", "f16", "w8a16", "w8a8", "w4a16", "fp8") or spelled out; default "f32". One with static
+    // activation scales ("w8a8-static") is for assay_qualify, which makes them.
+    const char *policy;
+    int64_t batch; // texts in one run of the program; default 32, or fewer when there are fewer texts
+    int64_t seq;   // tokens per text, padding included; default: the longest text, up to the model's own limit
     struct assay_progress progress;
 };
 
@@ -160,6 +162,10 @@ struct assay_qualify_options {
     int64_t warmup;      // runs before them; default: until times no longer fall; -1: none
     uint64_t seed;       // of the order of the runs
     struct assay_progress progress;
+    // Needed by policies with static activation scales ("w8a8-static"), which are made from its texts, one per line; a
+    // text that is also in text_path is refused.
+    const char *calibrate_path;
+    bool emulate; // make products that the device lacks in types that it has, with the same values
 };
 
 struct assay_qualification {

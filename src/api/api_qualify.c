@@ -37,6 +37,8 @@ static int qualify(struct api_call *call, const char *directory, const struct as
                   : o->warmup == -1 ? 0
                                     : o->warmup,
         .seed = o->seed,
+        .calibrate = o->calibrate_path,
+        .emulate = o->emulate,
     };
     struct progress progress = api_progress(&o->progress);
     struct qualify q;

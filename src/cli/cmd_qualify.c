@@ -19,6 +19,8 @@ static void read_options(struct cli *cli, struct qualify_options *o)
     o->n_policies = cli_strings(cli, "policy", &o->policies);
     o->n_chips = cli_strings(cli, "chip", &o->chips);
     o->require = cli_string(cli, "require");
+    o->calibrate = cli_string(cli, "calibrate");
+    o->emulate = cli_flag(cli, "emulate");
     o->samples = cli_int(cli, "samples", 30);
     o->warmup = cli_int(cli, "warmup", -1);
     o->seed = (uint64_t)cli_int(cli, "seed", 0);
@@ -53,10 +55,16 @@ static const char *const description[] = {
     "fastest one, or, where the paired samples cannot tell another from it, the one of them that stores least. Its "
     "metrics are rel_l2, max_abs, snr_db, cosine_min, top1, top10, spearman, p50_ms, p90_ms, min_ms, items_per_s, "
     "weight_bytes, compile_ms and peak_rss_bytes.",
-    "A policy is a preset (f32, bf16, f16, w8a16, w8a8, w4a16) or spelled out with the fields w, a, op, acc, red, "
-    "norm, kv, "
-    "out, grad, master, opt, as in w=int4/group:64,a=bf16. A policy that fails is a row with its failure; the others "
-    "go on.",
+    "A policy is a preset (f32, bf16, f16, w8a16, w8a8, w8a8-static, w4a16, fp8) or spelled out with the fields w, a, "
+    "op, acc, red, norm, kv, out, grad, master, opt, as in w=int4/group:64,a=bf16 or w=int8,a=uint8/row. A policy that "
+    "fails is a row with its failure; the others go on.",
+    "Activations that are quantised have dynamic scales, made in every call (a=int8/row, a=uint8/row, a=int16/row, "
+    "a=f8e4m3fn/tensor), or static ones (a=int8/tensor:static, a=int8/tensor:static:p99.9), which are made before from "
+    "the texts of --calibrate. A text that is in both files is refused. What static scales clip on the texts of --text "
+    "is counted for each activation.",
+    "Where a device has no products of a policy's operands its compiler widens or refuses them; the report shows the "
+    "types that were really multiplied. With --emulate the program itself uses types that every device has, with the "
+    "same values: bf16 for 8-bit floats, int8 for uint8 and int16.",
     NULL,
 };
 
@@ -68,6 +76,14 @@ static const struct option options[] = {
     OPTION_TEXT("the texts, one per line"),
     OPTION_BATCH("32", "texts in one run of the program"),
     OPTION_SEQ(NULL, "tokens per text, padding included; longer texts are cut; the longest text when not given"),
+    {.name = "calibrate",
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .complete = COMPLETE_FILE,
+     .help = "texts, one per line, that static activation scales are made from; none of them may be in --text"},
+    {.name = "emulate",
+     .kind = OPTION_FLAG,
+     .help = "make products of 8-bit floats, uint8 and int16 in types that every device has, with the same values"},
     OPTION_REQUIRE,
     OPTION_SAMPLES("30"),
     OPTION_WARMUP,
@@ -83,6 +99,8 @@ static const struct example examples[] = {
      "three policies on the CPU, with the floor on a TPU v5e"},
     {"assay qualify minilm --text texts.txt --policy w8a8 --require 'cosine_min>=0.999 and top1>=0.99'",
      "exit 1 unless the policy is good enough"},
+    {"assay qualify minilm --text texts.txt --calibrate others.txt --policy w8a8 --policy w8a8-static",
+     "scales made in every call against scales made once, from other texts"},
     {NULL, NULL},
 };
 

@@ -44,7 +44,7 @@
      .help = "predict the floor on one device of this chip; `local` is this machine after `assay bench --calibrate`"}
 #define OPTION_POLICY                                                                                                  \
     {.name = "policy", .kind = OPTION_STRING, .argument = "POLICY", .preset = "f32", .words = policy_words,            \
-     .help = "a preset (f32, bf16, f16, w8a16, w8a8, w4a16) or a spelled-out policy"}
+     .help = "a preset (f32, bf16, f16, w8a16, w8a8, w4a16, fp8) or a spelled-out policy"}
 #define OPTION_POLICIES(what)                                                                                          \
     {.name = "policy", .kind = OPTION_STRINGS, .argument = "POLICY", .preset = "f32", .words = policy_words,           \
      .help = what}

@@ -49,8 +49,9 @@ static int check_one(const struct module *m, const struct checkpoint *c, int i, 
         columns = v->rank > 1 ? v->dims[1] : columns; // every source is as wide as the first
         rows += v->rank ? v->dims[0] : 1;
     }
+    bool one_scale = b->part == BIND_SCALES && b->grain == GRAIN_TENSOR; // says nothing about rows
     int64_t want = s->rank ? s->dims[0] : 1;
-    if (rows != want)
+    if (rows != want && !one_scale)
         return error_set(err, ERR_INPUT, b->sources[0], "has %" PRId64 " rows%s; the configuration asks for %" PRId64,
                          rows, b->n_sources > 1 ? " together with the tensors stacked on it" : "", want);
     return 0;
@@ -93,7 +94,8 @@ static int read_sources(const struct checkpoint *c, const struct binding *b, enu
     return 0;
 }
 
-static int make_codes(const struct binding *b, const float *values, const int64_t *dims, void *dst,
+// Codes and scales of [rows, columns]; either may be NULL when it is not wanted.
+static int make_codes(const struct binding *b, const float *values, const int64_t *dims, void *codes, void *scales,
                       struct quant_stats *stats, struct error *err)
 {
     struct quant_spec spec = {
@@ -106,23 +108,62 @@ static int make_codes(const struct binding *b, const float *values, const int64_
         .group = b->group,
     };
     struct quant_layout layout;
+    struct quant_stats ignored;
     int rc = quant_layout(&spec, dims, 2, b->sources[0], &layout, err);
     if (rc)
         return rc;
-    if (b->part == BIND_SCALES)
-        return quantize_scales(&spec, dims, 2, values, dst, NULL, NULL, b->sources[0], err);
-    float *scales = malloc(layout.scale_bytes ? layout.scale_bytes : 1);
-    int8_t *codes = b->packed ? malloc(layout.elements ? layout.elements : 1) : dst;
-    struct quant_stats ignored;
-    if (!scales || !codes)
+    if (!codes)
+        return quantize_scales(&spec, dims, 2, values, scales, NULL, NULL, b->sources[0], err);
+    float *own_scales = scales ? NULL : malloc(layout.scale_bytes ? layout.scale_bytes : 1);
+    int8_t *unpacked = b->packed ? malloc(layout.elements ? layout.elements : 1) : codes;
+    if ((!scales && !own_scales) || !unpacked)
         rc = error_set(err, ERR_MEMORY, b->sources[0], "no memory to quantise %zu values", layout.elements);
     if (!rc)
-        rc = quantize(&spec, dims, 2, values, codes, scales, NULL, stats ? stats : &ignored, b->sources[0], err);
+        rc = quantize(&spec, dims, 2, values, unpacked, scales ? scales : own_scales, NULL, stats ? stats : &ignored,
+                      b->sources[0], err);
     if (!rc && b->packed)
-        rc = quant_pack(b->code, dims, 2, 1, codes, dst, err);
+        rc = quant_pack(b->code, dims, 2, 1, unpacked, codes, err);
     if (b->packed)
-        free(codes);
-    free(scales);
+        free(unpacked);
+    free(own_scales);
+    return rc;
+}
+
+// Rows and columns of what the sources hold together.
+static void source_dims(const struct checkpoint *c, const struct binding *b, const struct shape *s, int64_t dims[2])
+{
+    dims[0] = 0;
+    for (int k = 0; k < b->n_sources; k++) {
+        const struct tensor_view *v = checkpoint_find(c, b->sources[k]);
+        dims[0] += v->rank ? v->dims[0] : 1;
+    }
+    if (b->part == BIND_VALUES)
+        dims[1] = dims[0] ? shape_elements(s) / dims[0] : 0;
+    else
+        dims[1] = checkpoint_find(c, b->sources[0])->dims[1];
+}
+
+// A parameter's values in f32, made into what it stores; codes take their scales along where `scales` is not NULL.
+static int convert_sources(const struct checkpoint *c, const struct binding *b, const struct shape *s, void *dst,
+                           void *scales, struct quant_stats *stats, struct error *err)
+{
+    int64_t dims[2];
+    size_t n;
+    source_dims(c, b, s, dims);
+    if (!size_product(dims, 2, &n) || n > SIZE_MAX / sizeof(float))
+        return error_set(err, ERR_INPUT, b->sources[0], "is too large to convert");
+    float *values = malloc(n ? n * sizeof *values : 1);
+    if (!values)
+        return error_set(err, ERR_MEMORY, b->sources[0], "no memory for %zu values", n);
+    int rc = read_sources(c, b, DT_F32, values, err);
+    if (!rc && b->part == BIND_VALUES) {
+        struct quant_stats ignored;
+        rc = quantize_float(b->store, dims, 2, 0, values, dst, stats ? stats : &ignored, b->sources[0], err);
+    } else if (!rc) {
+        bool codes = b->part == BIND_CODES;
+        rc = make_codes(b, values, dims, codes ? dst : NULL, codes ? scales : dst, stats, err);
+    }
+    free(values);
     return rc;
 }
 
@@ -130,7 +171,6 @@ int bind_make(const struct module *m, const struct checkpoint *c, int i, void *d
               struct error *err)
 {
     const struct binding *b = &m->parameters[i].binding;
-    const struct shape *s = shape_at(m, i);
     if (stats)
         memset(stats, 0, sizeof *stats);
     int rc = b->n_sources ? check_one(m, c, i, err)
@@ -142,24 +182,27 @@ int bind_make(const struct module *m, const struct checkpoint *c, int i, void *d
         same = checkpoint_find(c, b->sources[k])->dtype == b->store;
     if (same || (b->part == BIND_VALUES && (b->store == DT_F32 || b->store == DT_F64)))
         return read_sources(c, b, b->store, dst, err);
-    int64_t dims[2] = {s->rank ? s->dims[0] : 1, 1};
-    if (b->part == BIND_VALUES)
-        dims[1] = dims[0] ? shape_elements(s) / dims[0] : 0;
-    else
-        dims[1] = checkpoint_find(c, b->sources[0])->dims[1];
-    size_t n;
-    if (!size_product(dims, 2, &n) || n > SIZE_MAX / sizeof(float))
-        return error_set(err, ERR_INPUT, b->sources[0], "is too large to convert");
-    float *values = malloc(n ? n * sizeof *values : 1);
-    if (!values)
-        return error_set(err, ERR_MEMORY, b->sources[0], "no memory for %zu values", n);
-    rc = read_sources(c, b, DT_F32, values, err);
-    if (!rc && b->part == BIND_VALUES) {
-        struct quant_stats ignored;
-        rc = quantize_float(b->store, dims, 2, 0, values, dst, stats ? stats : &ignored, b->sources[0], err);
-    } else if (!rc) {
-        rc = make_codes(b, values, dims, dst, stats, err);
-    }
-    free(values);
-    return rc;
+    return convert_sources(c, b, shape_at(m, i), dst, NULL, stats, err);
+}
+
+int bind_scales_of(const struct module *m, int i)
+{
+    const struct binding *b = &m->parameters[i].binding;
+    if (b->part != BIND_CODES || i + 1 >= m->n_parameters)
+        return -1;
+    const struct binding *next = &m->parameters[i + 1].binding;
+    bool same = next->part == BIND_SCALES && next->n_sources == b->n_sources && next->code == b->code &&
+                next->grain == b->grain && next->group == b->group;
+    for (int k = 0; k < b->n_sources && same; k++)
+        same = strcmp(next->sources[k], b->sources[k]) == 0;
+    return same ? i + 1 : -1;
+}
+
+int bind_make_coded(const struct module *m, const struct checkpoint *c, int i, void *codes, void *scales,
+                    struct quant_stats *stats, struct error *err)
+{
+    if (bind_scales_of(m, i) < 0)
+        return error_set(err, ERR_INTERNAL, m->parameters[i].name, "has no scales beside its codes");
+    int rc = check_one(m, c, i, err);
+    return rc ? rc : convert_sources(c, &m->parameters[i].binding, shape_at(m, i), codes, scales, stats, err);
 }

@@ -19,4 +19,10 @@ const struct tensor_view *bind_view(const struct module *m, const struct checkpo
 int bind_make(const struct module *m, const struct checkpoint *c, int parameter, void *dst, struct quant_stats *stats,
               struct error *err);
 
+// The parameter that holds the scales of the codes in parameter i (the one behind it); -1 when i holds no codes.
+int bind_scales_of(const struct module *m, int i);
+// Codes and scales of parameter i and of bind_scales_of(m, i) at once: the weights are read and quantised only once.
+int bind_make_coded(const struct module *m, const struct checkpoint *c, int i, void *codes, void *scales,
+                    struct quant_stats *stats, struct error *err);
+
 #endif

@@ -262,7 +262,9 @@ static int infer_dot(const struct instruction *in, const struct shape *s, struct
                 out->dims[out->rank++] = s[side].dims[i];
         }
     }
-    if (s[0].dtype != s[1].dtype)
+    // Integers of two types: activations are u8 or s16 where weights are s8.
+    bool whole = dtype_is_integer(s[0].dtype) && dtype_is_integer(s[1].dtype);
+    if (s[0].dtype != s[1].dtype && !whole)
         return BAD("multiplies %s by %s", dtype_name(s[0].dtype), dtype_name(s[1].dtype));
     unsigned in_class = type_class(s[0].dtype), out_class = type_class(out->dtype);
     if ((unsigned)in->dot.precision > PRECISION_HIGHEST)

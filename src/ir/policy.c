@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "num/quantize.h"
+
 struct preset {
     const char *name, *spec;
 };
@@ -15,10 +17,11 @@ static const struct preset presets[] = {
     {"f16", "w=f16,a=f16,op=f16,acc=f32,red=f32,norm=f32,out=f32"},
     {"w8a16", "w=s8/channel,a=bf16,op=bf16,acc=f32,red=f32,norm=f32,out=f32"},
     {"w8a8", "w=s8/channel,a=s8/row,op=s8,acc=s32,red=f32,norm=f32,out=f32"},
+    {"w8a8-static", "w=s8/channel,a=s8/tensor:static,op=s8,acc=s32,red=f32,norm=f32,out=f32"},
     {"w4a16", "w=s4/group:32,a=bf16,op=bf16,acc=f32,red=f32,norm=f32,out=f32"},
     {"fp8", "w=f8e4m3fn/tensor,a=f8e4m3fn/tensor,op=f8e4m3fn,acc=f32,red=f32,norm=f32,out=f32"},
 };
-#define PRESET_NAMES "f32, bf16, f16, w8a16, w8a8, w4a16"
+#define PRESET_NAMES "f32, bf16, f16, w8a16, w8a8, w8a8-static, w4a16, fp8"
 #define FIELD_NAMES  "w, a, op, acc, red, norm, kv, out, grad, master, opt"
 
 const char *policy_presets(void)
@@ -39,57 +42,147 @@ void policy_words(struct str *out)
 
 static enum dtype type_named(const char *name)
 {
-    if (strcmp(name, "int8") == 0)
-        return DT_S8;
-    if (strcmp(name, "int4") == 0)
-        return DT_S4;
-    if (strcmp(name, "int32") == 0)
-        return DT_S32;
-    if (strcmp(name, "fp8") == 0)
-        return DT_F8E4M3FN;
+    static const struct {
+        const char *name;
+        enum dtype type;
+    } others[] = {{"int4", DT_S4},   {"int8", DT_S8},  {"int16", DT_S16},
+                  {"int32", DT_S32}, {"uint8", DT_U8}, {"fp8", DT_F8E4M3FN}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        if (strcmp(name, others[i].name) == 0)
+            return others[i].type;
+    }
     return dtype_from_name(name);
 }
 
-// "TYPE" or "TYPE/grain" into a field. `grain` NULL: the field takes no granularity.
-static int parse_type(const char *field, char *value, enum dtype *type, enum granularity *grain, int64_t *group,
-                      struct error *err)
+static bool is_wide(enum dtype t)
+{
+    return t == DT_F32 || t == DT_BF16 || t == DT_F16;
+}
+
+static bool is_f8(enum dtype t)
+{
+    return t == DT_F8E4M3FN || t == DT_F8E5M2;
+}
+
+bool policy_has_scales(enum dtype t)
+{
+    return dtype_is_integer(t) || (dtype_is_float(t) && dtype_bits(t) <= 8);
+}
+
+double policy_code_max(enum dtype t)
+{
+    switch (t) {
+    case DT_S4:
+        return 7;
+    case DT_U8:
+        return 255;
+    case DT_S16:
+        return 32767;
+    case DT_F8E4M3FN:
+        return 448;
+    case DT_F8E5M2:
+        return 57344;
+    default:
+        return 127;
+    }
+}
+
+// "tensor", "channel", "row" or "group:N".
+static int parse_grain(const char *field, const char *text, enum granularity *grain, int64_t *group, struct error *err)
+{
+    if (strcmp(text, "tensor") == 0)
+        *grain = GRAIN_TENSOR;
+    else if (strcmp(text, "channel") == 0 || strcmp(text, "row") == 0)
+        *grain = GRAIN_CHANNEL;
+    else if (strncmp(text, "group:", 6) == 0 && parse_i64(text + 6, group) && *group > 0 && *group <= 65536)
+        *grain = GRAIN_GROUP;
+    else
+        return error_set(err, ERR_USAGE, "--policy",
+                         "%s=.../%s: expected tensor, channel, row or group:N (N at most 65536)", field, text);
+    return 0;
+}
+
+// "TYPE" into a field; what stands behind a slash into *grain: NULL when the field takes none.
+static int parse_type(const char *field, char *value, enum dtype *type, char **grain, struct error *err)
 {
     char *slash = strchr(value, '/');
     if (slash)
         *slash++ = '\0';
     *type = type_named(value);
     if (*type == DT_INVALID)
-        return error_set(err, ERR_USAGE, "--policy", "%s=%s: no such type (f32, bf16, f16, int8, int4, fp8...)", field,
-                         value);
-    if (!slash)
-        return 0;
-    if (!grain)
-        return error_set(err, ERR_USAGE, "--policy", "%s= takes no granularity", field);
-    if (dtype_is_float(*type) && dtype_bits(*type) >= 16)
-        return error_set(err, ERR_USAGE, "--policy", "%s=%s takes no granularity: it has no scales", field, value);
-    if (strcmp(slash, "tensor") == 0)
-        *grain = GRAIN_TENSOR;
-    else if (strcmp(slash, "channel") == 0 || strcmp(slash, "row") == 0)
-        *grain = GRAIN_CHANNEL;
-    else if (strncmp(slash, "group:", 6) == 0 && parse_i64(slash + 6, group) && *group > 0 && *group <= 65536)
-        *grain = GRAIN_GROUP;
-    else
         return error_set(err, ERR_USAGE, "--policy",
-                         "%s=.../%s: expected tensor, channel, row or group:N (N at most 65536)", field, slash);
+                         "%s=%s: no such type (f32, bf16, f16, int8, uint8, int16, int4, f8e4m3fn, f8e5m2...)", field,
+                         value);
+    if (slash && !grain)
+        return error_set(err, ERR_USAGE, "--policy", "%s= takes no granularity", field);
+    if (slash && dtype_is_float(*type) && dtype_bits(*type) >= 16)
+        return error_set(err, ERR_USAGE, "--policy", "%s=%s takes no granularity: it has no scales", field, value);
+    if (grain)
+        *grain = slash;
     return 0;
+}
+
+static int parse_weights(struct policy *p, char *value, struct error *err)
+{
+    char *grain;
+    int rc = parse_type("w", value, &p->w, &grain, err);
+    p->w_grain = is_f8(p->w) ? GRAIN_TENSOR : GRAIN_CHANNEL;
+    return rc || !grain ? rc : parse_grain("w", grain, &p->w_grain, &p->w_group, err);
+}
+
+static int parse_percentile(struct policy *p, const char *text, struct error *err)
+{
+    if (*text != 'p' || !parse_double(text + 1, &p->a_percentile) || !(p->a_percentile > 50) || p->a_percentile > 100)
+        return error_set(err, ERR_USAGE, "--policy",
+                         "a=.../tensor:static:%s: expected p and a percentage above 50 and at most 100, as in p99.9",
+                         text);
+    return 0;
+}
+
+static int parse_activations(struct policy *p, char *value, struct error *err)
+{
+    char *grain;
+    int64_t ignored = 0;
+    int rc = parse_type("a", value, &p->a, &grain, err);
+    p->a_grain = is_f8(p->a) ? GRAIN_TENSOR : GRAIN_CHANNEL;
+    if (rc || !grain)
+        return rc;
+    char *how = strncmp(grain, "group:", 6) == 0 ? NULL : strchr(grain, ':');
+    if (how)
+        *how++ = '\0';
+    rc = parse_grain("a", grain, &p->a_grain, &ignored, err);
+    if (!rc && p->a_grain == GRAIN_GROUP)
+        rc = error_set(err, ERR_USAGE, "--policy", "activations are quantised per row (a=%s/row) or per tensor",
+                       dtype_name(p->a));
+    if (rc || !how)
+        return rc;
+    char *percentile = strchr(how, ':');
+    if (percentile)
+        *percentile++ = '\0';
+    if (strcmp(how, "static") != 0)
+        return error_set(err, ERR_USAGE, "--policy",
+                         "a=.../%s:%s: expected static, or nothing for scales that are "
+                         "made in every call",
+                         grain, how);
+    if (p->a_grain != GRAIN_TENSOR)
+        return error_set(err, ERR_USAGE, "--policy",
+                         "a static scale is one per tensor (a=%s/tensor:static): the rows of other texts are others",
+                         dtype_name(p->a));
+    p->a_static = true;
+    p->a_percentile = 100;
+    return percentile ? parse_percentile(p, percentile, err) : 0;
 }
 
 // Fields that were left out follow from w and a.
 static void complete(struct policy *p)
 {
-    bool w_float = dtype_is_float(p->w) && dtype_bits(p->w) >= 16;
-    p->vectors = w_float ? p->w : DT_F32;
+    p->vectors = is_wide(p->w) ? p->w : DT_F32;
     if (!p->a)
-        p->a = w_float ? p->w : DT_BF16;
+        p->a = is_wide(p->w) ? p->w : DT_BF16;
     if (!p->op)
         p->op = p->a;
     if (!p->acc)
-        p->acc = p->op == DT_S8 ? DT_S32 : DT_F32;
+        p->acc = dtype_is_integer(p->op) ? DT_S32 : DT_F32;
     if (!p->red)
         p->red = DT_F32;
     if (!p->norm)
@@ -100,34 +193,49 @@ static void complete(struct policy *p)
     p->op_inner = dtype_is_float(p->op) && dtype_bits(p->op) >= 16 ? p->op : DT_BF16;
 }
 
+// Operands that have scales: what they need of weights, activations and accumulation.
+static int check_scaled_operands(const struct policy *p, struct error *err)
+{
+    const char *op = dtype_name(p->op);
+    bool f8 = is_f8(p->op);
+    if (p->op != DT_S8 && p->op != DT_U8 && p->op != DT_S16 && !f8)
+        return error_set(err, ERR_USAGE, p->name,
+                         "products cannot take %s operands (f32, bf16, f16, int8, uint8, int16, f8e4m3fn, f8e5m2)", op);
+    if (f8 && (p->w != p->op || p->w_grain == GRAIN_GROUP || p->a != p->op))
+        return error_set(err, ERR_USAGE, p->name,
+                         "%s products need w=%s/tensor or w=%s/channel, and a=%s/tensor or a=%s/row", op, op, op, op,
+                         op);
+    if (!f8 && (p->w != DT_S8 || p->w_grain == GRAIN_GROUP || p->a != p->op || p->acc != DT_S32))
+        return error_set(err, ERR_USAGE, p->name,
+                         "%s products need w=int8/channel, a=%s/row or a=%s/tensor, and "
+                         "acc=int32",
+                         op, op, op);
+    return 0;
+}
+
 // The combinations whose arithmetic the pass knows; each refusal says what would work.
 static int check(const struct policy *p, struct error *err)
 {
-    bool w_int = p->w == DT_S8 || p->w == DT_S4;
-    bool wide = p->w == DT_F32 || p->w == DT_BF16 || p->w == DT_F16;
     const char *where = p->name;
-    if (p->w == DT_F8E4M3FN || p->a == DT_F8E4M3FN || p->op == DT_F8E4M3FN)
+    if (p->w != DT_S8 && p->w != DT_S4 && !is_f8(p->w) && !is_wide(p->w))
         return error_set(err, ERR_USAGE, where,
-                         "8-bit floats are not lowered by this version; use one of f32, bf16, f16, w8a16, w8a8, w4a16");
-    if (!w_int && !wide)
-        return error_set(err, ERR_USAGE, where, "weights cannot be stored as %s (f32, bf16, f16, int8, int4)",
+                         "weights cannot be stored as %s (f32, bf16, f16, int8, int4, f8e4m3fn, f8e5m2)",
                          dtype_name(p->w));
-    if (w_int && p->w_grain == GRAIN_TENSOR)
-        return error_set(err, ERR_USAGE, where, "integer weights take /channel or /group:N");
-    if (p->op == DT_S8) {
-        if (p->w != DT_S8 || p->w_grain != GRAIN_CHANNEL || p->a != DT_S8 || p->acc != DT_S32)
-            return error_set(err, ERR_USAGE, where, "int8 products need w=int8/channel, a=int8/row and acc=int32");
-    } else if (p->op != DT_F32 && p->op != DT_BF16 && p->op != DT_F16) {
-        return error_set(err, ERR_USAGE, where, "products cannot take %s operands (f32, bf16, f16, int8)",
-                         dtype_name(p->op));
-    } else if (p->a == DT_S8) {
-        return error_set(err, ERR_USAGE, where, "int8 activations need op=int8");
+    bool a_codes = p->a == DT_S8 || p->a == DT_U8 || p->a == DT_S16 || is_f8(p->a);
+    if (!a_codes && !is_wide(p->a))
+        return error_set(err, ERR_USAGE, where,
+                         "activations cannot be %s (f32, bf16, f16, int8, uint8, int16, f8e4m3fn, f8e5m2)",
+                         dtype_name(p->a));
+    if (!is_wide(p->op)) {
+        int rc = check_scaled_operands(p, err);
+        if (rc)
+            return rc;
+    } else if (a_codes) {
+        return error_set(err, ERR_USAGE, where, "%s activations need op=%s", dtype_name(p->a), dtype_name(p->a));
     }
-    if (p->a != DT_S8 && p->a != DT_F32 && p->a != DT_BF16 && p->a != DT_F16)
-        return error_set(err, ERR_USAGE, where, "activations cannot be %s (f32, bf16, f16, int8)", dtype_name(p->a));
-    const enum dtype floats[] = {p->red, p->norm, p->out, p->op == DT_S8 ? DT_F32 : p->acc};
+    const enum dtype floats[] = {p->red, p->norm, p->out, dtype_is_integer(p->op) ? DT_F32 : p->acc};
     for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++) {
-        if (floats[i] != DT_F32 && floats[i] != DT_BF16 && floats[i] != DT_F16)
+        if (!is_wide(floats[i]))
             return error_set(err, ERR_USAGE, where, "acc, red, norm and out are f32, bf16 or f16, not %s",
                              dtype_name(floats[i]));
     }
@@ -152,15 +260,11 @@ static int parse_field(struct policy *p, char *item, struct error *err)
             continue;
         if (*fields[i].type)
             return error_set(err, ERR_USAGE, "--policy", "%s= is given twice", item);
-        enum granularity row = GRAIN_CHANNEL;
-        int64_t ignored = 0;
         if (fields[i].type == &p->w)
-            return parse_type(item, eq + 1, fields[i].type, &p->w_grain, &p->w_group, err);
-        int rc = parse_type(item, eq + 1, fields[i].type, fields[i].type == &p->a ? &row : NULL, &ignored, err);
-        if (!rc && row != GRAIN_CHANNEL && dtype_is_integer(*fields[i].type))
-            rc = error_set(err, ERR_USAGE, "--policy", "integer activations are quantised per row (a=%s/row)",
-                           dtype_name(*fields[i].type));
-        return rc;
+            return parse_weights(p, eq + 1, err);
+        if (fields[i].type == &p->a)
+            return parse_activations(p, eq + 1, err);
+        return parse_type(item, eq + 1, fields[i].type, NULL, err);
     }
     return error_set(err, ERR_USAGE, "--policy", "no field '%s' (" FIELD_NAMES ")", item);
 }
@@ -184,7 +288,7 @@ static int parse_spec(struct policy *p, const char *spec, struct error *err)
 int policy_parse(struct policy *p, const char *text, struct error *err)
 {
     memset(p, 0, sizeof *p);
-    p->w_grain = GRAIN_CHANNEL;
+    p->w_grain = p->a_grain = GRAIN_CHANNEL;
     const char *spec = text;
     for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
         if (strcmp(text, presets[i].name) == 0)
@@ -204,7 +308,7 @@ int policy_parse(struct policy *p, const char *text, struct error *err)
 static void spell_weights(const struct policy *p, struct str *out)
 {
     str_add(out, dtype_name(p->w));
-    if (dtype_is_float(p->w))
+    if (!policy_has_scales(p->w))
         return;
     if (p->w_grain == GRAIN_GROUP)
         str_addf(out, "/group:%" PRId64, p->w_group);
@@ -212,12 +316,27 @@ static void spell_weights(const struct policy *p, struct str *out)
         str_add(out, p->w_grain == GRAIN_CHANNEL ? "/channel" : "/tensor");
 }
 
+static void spell_activations(const struct policy *p, struct str *out)
+{
+    str_add(out, dtype_name(p->a));
+    if (!policy_has_scales(p->a))
+        return;
+    str_add(out, p->a_grain == GRAIN_CHANNEL ? "/row" : p->a_static ? "/tensor:static" : "/tensor");
+    if (p->a_static && p->a_percentile < 100) {
+        char number[32];
+        json_number(number, p->a_percentile);
+        str_addf(out, ":p%s", number);
+    }
+}
+
 void policy_spell(const struct policy *p, struct str *out)
 {
     str_add(out, "w=");
     spell_weights(p, out);
-    str_addf(out, ",a=%s%s,op=%s,acc=%s,red=%s,norm=%s,out=%s", dtype_name(p->a), p->a == DT_S8 ? "/row" : "",
-             dtype_name(p->op), dtype_name(p->acc), dtype_name(p->red), dtype_name(p->norm), dtype_name(p->out));
+    str_add(out, ",a=");
+    spell_activations(p, out);
+    str_addf(out, ",op=%s,acc=%s,red=%s,norm=%s,out=%s", dtype_name(p->op), dtype_name(p->acc), dtype_name(p->red),
+             dtype_name(p->norm), dtype_name(p->out));
     const struct {
         const char *name;
         enum dtype type;
@@ -237,42 +356,89 @@ static void part(struct jw *w, const char *name, const char *type, const char *d
     jw_object_end(w);
 }
 
-void policy_parts_json(const struct policy *p, struct jw *w)
+// The rule of one kind of scale: "symmetric, scale = amax/127 in f32", "affine, ..." and so on.
+static void describe_rule(char *out, size_t n, enum dtype t)
 {
-    bool w_int = !dtype_is_float(p->w);
-    char detail[256], group[64] = "";
-    if (p->w_grain == GRAIN_GROUP)
-        snprintf(group, sizeof group, "groups of %" PRId64 " along the contracted axis", p->w_group);
-    jw_array(w);
-    if (w_int) {
-        snprintf(
-            detail, sizeof detail,
-            "symmetric, scale = amax/%d in f32 per %s, nearest even, codes -%d..%d%s; from the weights themselves, "
-            "no calibration; embedding tables alike, per row",
-            p->w == DT_S8 ? 127 : 7, p->w_grain == GRAIN_GROUP ? group : "output channel (axis 0)",
-            p->w == DT_S8 ? 127 : 7, p->w == DT_S8 ? 127 : 7,
-            p->w == DT_S4 ? ", packed two to a byte, low nibble first" : "");
-        part(w, "weights", dtype_name(p->w), detail);
-    } else {
-        part(w, "weights", dtype_name(p->w), "stored once, rounded to nearest even; no scales");
-    }
-    part(w, "biases and norm parameters", dtype_name(p->vectors), "vectors are not quantised");
-    if (p->a == DT_S8)
-        part(w, "activations", "s8",
-             "symmetric, scale = amax/127 in f32 per row (token), dynamic: computed in every call where the row enters "
-             "a "
-             "product with a weight, nearest even, codes -127..127; handed on between parts in f32");
+    double top = policy_code_max(t);
+    if (is_f8(t))
+        snprintf(out, n, "scale = amax/%.0f in f32, value/scale clamped to -%.0f..%.0f, nearest even", top, top, top);
+    else if (t == DT_U8)
+        snprintf(out, n,
+                 "affine, scale = (max - min)/255 in f32 of a range that holds 0, zero point = rint(-min/scale), "
+                 "nearest even, codes 0..255");
     else
+        snprintf(out, n, "symmetric, scale = amax/%.0f in f32, nearest even, codes -%.0f..%.0f", top, top, top);
+}
+
+static void describe_weights(const struct policy *p, struct jw *w)
+{
+    char rule[160], group[64], detail[400];
+    if (!policy_has_scales(p->w)) {
+        part(w, "weights", dtype_name(p->w), "stored once, rounded to nearest even; no scales");
+        return;
+    }
+    describe_rule(rule, sizeof rule, p->w);
+    snprintf(group, sizeof group, "groups of %" PRId64 " along the contracted axis", p->w_group);
+    snprintf(detail, sizeof detail,
+             "%s; a scale per %s%s; from the weights themselves, no calibration; embedding tables alike%s", rule,
+             p->w_grain == GRAIN_GROUP     ? group
+             : p->w_grain == GRAIN_CHANNEL ? "output channel (axis 0)"
+                                           : "tensor (tensors that are stacked count as one)",
+             p->w == DT_S4 ? ", packed two to a byte, low nibble first" : "",
+             p->w_grain == GRAIN_TENSOR ? "" : ", per row");
+    part(w, "weights", dtype_name(p->w), detail);
+}
+
+static void describe_activations(const struct policy *p, struct jw *w)
+{
+    char rule[160], scales[200], detail[480];
+    if (!policy_has_scales(p->a)) {
         part(w, "activations", dtype_name(p->a),
              "rounded to nearest even where one part hands them to the next; no scales");
+        return;
+    }
+    describe_rule(rule, sizeof rule, p->a);
+    if (!p->a_static)
+        snprintf(scales, sizeof scales,
+                 "per %s, dynamic: computed in every call where the %s enters a product with a "
+                 "weight",
+                 p->a_grain == GRAIN_CHANNEL ? "row (token)" : "tensor (the whole batch, padding included)",
+                 p->a_grain == GRAIN_CHANNEL ? "row" : "tensor");
+    else if (p->a_percentile < 100)
+        snprintf(scales, sizeof scales,
+                 "per tensor, static: from the texts of the calibration, of whose values the "
+                 "range holds %g %%",
+                 p->a_percentile);
+    else
+        snprintf(scales, sizeof scales, "per tensor, static: from the extremes of the texts of the calibration");
+    snprintf(detail, sizeof detail, "%s; one scale %s; handed on between parts in %s", rule, scales,
+             dtype_name(p->between));
+    part(w, "activations", dtype_name(p->a), detail);
+}
+
+static const char *describe_sums(const struct policy *p)
+{
+    if (p->acc == DT_S32)
+        return p->op == DT_S16 ? "exact integer sums of blocks of at most 516 products, blocks added in 64 bits; "
+                                 "products inside attention accumulate in f32"
+                               : "exact integer sums; products inside attention accumulate in f32";
+    return p->acc == DT_F32
+               ? "of every product; bias and activation function are applied before rounding"
+               : "type of every product's result; a device may add in f32 and round once, or not at all where the next "
+                 "operation widens the result (XLA's CPU libraries do)";
+}
+
+void policy_parts_json(const struct policy *p, struct jw *w)
+{
+    char detail[256];
+    jw_array(w);
+    describe_weights(p, w);
+    part(w, "biases and norm parameters", dtype_name(p->vectors), "vectors are not quantised");
+    describe_activations(p, w);
     snprintf(detail, sizeof detail, "of products with weights; products inside attention take %s",
              dtype_name(p->op_inner));
     part(w, "operands", dtype_name(p->op), detail);
-    part(w, "accumulation", dtype_name(p->acc),
-         p->acc == DT_S32   ? "exact integer sums; products inside attention accumulate in f32"
-         : p->acc == DT_F32 ? "of every product; bias and activation function are applied before rounding"
-                            : "type of every product's result; a device may add in f32 and round once, or not at all "
-                              "where the next operation widens the result (XLA's CPU libraries do)");
+    part(w, "accumulation", dtype_name(p->acc), describe_sums(p));
     part(w, "reductions", dtype_name(p->red), "sums and maxima, and elementwise arithmetic between products");
     part(w, "softmax", dtype_name(p->red), "maximum subtracted; probabilities stored as activations");
     part(w, "normalisation", dtype_name(p->norm), "mean, variance and scale");
@@ -290,9 +456,33 @@ void policy_parts_json(const struct policy *p, struct jw *w)
 
 int policy_check(const struct policy *p, const char *platform, struct error *err)
 {
-    if (strcmp(platform, "tpu") == 0 && (p->op == DT_F16 || p->a == DT_F16))
-        return error_set(err, ERR_DEVICE, p->name, "a TPU has no f16 products; use bf16");
+    if (strcmp(platform, "tpu") == 0 && (p->op == DT_F16 || p->a == DT_F16) && !p->emulate)
+        return error_set(err, ERR_DEVICE, p->name,
+                         "a TPU has no f16 products; use bf16, or --emulate for f32 products of values rounded to f16");
     return 0;
+}
+
+const char *policy_emulation(const struct policy *p, const char *platform)
+{
+    if (is_f8(p->op))
+        return "8-bit floats multiplied as bf16, which holds them exactly";
+    if (p->op == DT_U8)
+        return "uint8 codes less 128 multiplied as int8";
+    if (p->op == DT_S16)
+        return "each int16 code multiplied as two int8 halves";
+    if (p->op == DT_F16 && strcmp(platform, "tpu") == 0)
+        return "values rounded to f16 multiplied as f32";
+    return NULL;
+}
+
+void policy_static_scale(const struct policy *p, struct activation_range r, float *scale, int *zero)
+{
+    const struct quant_spec spec = {.type = p->a,
+                                    .mapping = policy_is_affine(p) ? QUANT_AFFINE : QUANT_SYMMETRIC,
+                                    .range = policy_is_affine(p) ? QUANT_FULL : QUANT_NARROW};
+    int32_t point;
+    quant_scale_of_range(&spec, r.low, r.high, scale, &point, NULL);
+    *zero = point;
 }
 
 int module_groups(const struct module *m, const char **groups, int max)

@@ -5,28 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "ir/policy.h"
+#include "ir/policy_pass.h"
 #include "ir/retype.h"
-
-#define MAX_GROUPS 64
-
-// What the instrumented program counts in one group: values (or -1) to be added up.
-struct tally {
-    int counts[3]; // clipped, not finite, flushed to zero: s32 scalars
-    int scale_min, scale_max;
-};
-
-struct pass {
-    struct builder b;
-    const struct module *from;
-    const struct policy *policy;
-    int *map;            // old value -> new value (weights: -1 until used)
-    int *codes, *scales; // old weight parameter -> its new parameters, -1 until made
-    bool instrument;
-    const char *groups[MAX_GROUPS];
-    int n_groups;
-    struct tally tally[MAX_GROUPS];
-};
 
 static enum dtype compute_type(const struct pass *s, enum domain d)
 {
@@ -36,13 +16,6 @@ static enum dtype compute_type(const struct pass *s, enum domain d)
 static void enter(struct pass *s, const struct instruction *in)
 {
     builder_place(&s->b, in);
-}
-
-static bool is_matrix_weight(const struct module *m, int value)
-{
-    const struct instruction *in = &m->instructions[value];
-    return in->op == OP_PARAMETER && m->parameters[in->parameter].role == ROLE_WEIGHT && in->shape.rank == 2 &&
-           dtype_is_float(in->shape.dtype);
 }
 
 // ---- instrumentation
@@ -56,7 +29,7 @@ static struct tally *tally_here(struct pass *s)
     return NULL;
 }
 
-static void count(struct pass *s, int kind, int predicate)
+void pass_count(struct pass *s, int kind, int predicate)
 {
     struct tally *t = tally_here(s);
     int dims[SHAPE_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -73,12 +46,12 @@ static void count_narrowing(struct pass *s, int x, int y)
     if (!s->instrument)
         return;
     int checked = dtype_is_float(builder_shape(b, y)->dtype) ? y : x;
-    count(s, 1, build_unary(b, OP_NOT, build_unary(b, OP_IS_FINITE, checked)));
+    pass_count(s, 1, build_unary(b, OP_NOT, build_unary(b, OP_IS_FINITE, checked)));
     int zero_x = build_splat(b, *builder_shape(b, x), 0), zero_y = build_splat(b, *builder_shape(b, y), 0);
-    count(s, 2, build_binary(b, OP_AND, build_compare(b, CMP_NE, x, zero_x), build_compare(b, CMP_EQ, y, zero_y)));
+    pass_count(s, 2, build_binary(b, OP_AND, build_compare(b, CMP_NE, x, zero_x), build_compare(b, CMP_EQ, y, zero_y)));
 }
 
-static void track_scales(struct pass *s, int scales)
+void pass_track_scales(struct pass *s, int scales)
 {
     struct builder *b = &s->b;
     struct tally *t = tally_here(s);
@@ -137,6 +110,8 @@ static int quantised_weight(struct pass *s, int old, struct error *err)
     const struct policy *y = s->policy;
     struct shape codes = in->shape, scales = {.dtype = DT_F32, .rank = 1, .dims = {in->shape.dims[0]}};
     int64_t columns = in->shape.dims[1];
+    if (y->w_grain == GRAIN_TENSOR)
+        scales.rank = 0;
     if (y->w_grain == GRAIN_GROUP) {
         if (columns % y->w_group)
             return error_set(err, ERR_USAGE, p->name,
@@ -145,7 +120,7 @@ static int quantised_weight(struct pass *s, int old, struct error *err)
         scales.rank = 2;
         scales.dims[1] = columns / y->w_group;
     }
-    codes.dtype = DT_S8;
+    codes.dtype = y->w;
     if (y->w == DT_S4) {
         if (columns % 2)
             return error_set(err, ERR_USAGE, p->name, "its %" PRId64 " columns cannot be packed two to a byte",
@@ -196,7 +171,7 @@ static int dequantise(struct pass *s, int codes, int scales)
 
 static bool weights_are_codes(const struct pass *s)
 {
-    return !dtype_is_float(s->policy->w);
+    return policy_has_scales(s->policy->w);
 }
 
 // Parameters keep their place at the front of the program, in the order of the original.
@@ -207,9 +182,11 @@ static int pass_parameter(struct pass *s, int i, struct error *err)
     enter(s, in);
     if (p->role != ROLE_WEIGHT || !dtype_is_float(in->shape.dtype)) {
         s->map[i] = rewrite_copy(&s->b, s->from, in, s->map);
+        if (p->role == ROLE_INPUT && strcmp(p->name, "attention_mask") == 0)
+            s->mask = s->map[i];
         return 0;
     }
-    bool matrix = is_matrix_weight(s->from, i);
+    bool matrix = pass_is_matrix_weight(s->from, i);
     if (matrix && weights_are_codes(s))
         return quantised_weight(s, i, err);
     enum dtype store = matrix ? s->policy->w : s->policy->vectors;
@@ -227,41 +204,18 @@ static int operand(struct pass *s, int old)
 
 // ---- products
 
-// f32 [..., k] to s8 codes with one scale per row, by the rule of num/quantize.h: what w8a8 calls dynamic.
-static int quantise_rows(struct pass *s, int x, int *row_scales)
+int pass_dot(struct pass *s, const struct instruction *in, int x, int y, enum dtype result)
 {
     struct builder *b = &s->b;
-    int last = builder_shape(b, x)->rank - 1;
-    x = build_convert(b, x, DT_F32);
-    int amax = build_reduce(b, OP_MAXIMUM, build_unary(b, OP_ABS, x), &last, 1);
-    int scale = build_binary_scalar(b, OP_MAXIMUM, build_binary_scalar(b, OP_DIVIDE, amax, 127), FLT_MIN);
-    int zero = build_splat(b, *builder_shape(b, amax), 0), one = build_splat(b, *builder_shape(b, amax), 1);
-    scale = build_select(b, build_compare(b, CMP_EQ, amax, zero), one, scale);
-    int code =
-        build_unary(b, OP_ROUND_NEAREST_EVEN, build_binary(b, OP_DIVIDE, x, build_broadcast_leading(b, scale, x)));
-    struct shape shape = *builder_shape(b, x);
-    int top = build_splat(b, shape, 127), bottom = build_splat(b, shape, -127);
-    if (s->instrument)
-        count(s, 0, build_compare(b, CMP_GT, build_unary(b, OP_ABS, code), top));
-    int codes = build_convert(b, build_clamp(b, bottom, code, top), DT_S8);
-    count_narrowing(s, x, codes);
-    track_scales(s, scale);
-    *row_scales = scale;
-    return codes;
-}
-
-static int copy_dot(struct pass *s, const struct instruction *in, int x, int y, enum dtype result)
-{
-    return build_dot(&s->b, x, y, in->dot.n_batch, in->dot.lhs_batch, in->dot.rhs_batch, in->dot.n_contract,
-                     in->dot.lhs_contract, in->dot.rhs_contract, result);
-}
-
-// x [..., k] by a weight [n, k]: what build_linear makes. There every row of codes gives one output, so that scales per
-// row can be applied to the sums.
-static bool is_linear(const struct module *m, const struct instruction *in)
-{
-    return is_matrix_weight(m, in->operands[1]) && in->dot.n_batch == 0 && in->dot.n_contract == 1 &&
-           in->dot.rhs_contract[0] == 1 && in->dot.lhs_contract[0] == m->instructions[in->operands[0]].shape.rank - 1;
+    // Values rounded to f16 and multiplied in f32: the products are exact, as those of f16 are.
+    bool widen = s->policy->emulate && builder_shape(b, x)->dtype == DT_F16;
+    if (widen) {
+        x = build_convert(b, x, DT_F32);
+        y = build_convert(b, y, DT_F32);
+    }
+    int sums = build_dot(b, x, y, in->dot.n_batch, in->dot.lhs_batch, in->dot.rhs_batch, in->dot.n_contract,
+                         in->dot.lhs_contract, in->dot.rhs_contract, widen ? DT_F32 : result);
+    return widen ? narrow(s, sums, result) : sums;
 }
 
 static int pass_linear(struct pass *s, const struct instruction *in)
@@ -270,20 +224,15 @@ static int pass_linear(struct pass *s, const struct instruction *in)
     const struct policy *p = s->policy;
     int x = operand(s, in->operands[0]), w = in->operands[1];
     if (!weights_are_codes(s))
-        return copy_dot(s, in, narrow(s, x, p->op), narrow(s, s->map[w], p->op), p->acc);
+        return pass_dot(s, in, narrow(s, x, p->op), narrow(s, s->map[w], p->op), p->acc);
     int scales = s->scales[w];
-    if (p->op == DT_S8) {
-        int rows;
-        int codes = quantise_rows(s, x, &rows);
-        int sums = build_convert(b, copy_dot(s, in, codes, s->codes[w], p->acc), DT_F32);
-        sums = build_binary(b, OP_MULTIPLY, sums, build_broadcast_leading(b, rows, sums));
-        return build_binary(b, OP_MULTIPLY, sums, build_broadcast_trailing(b, scales, sums));
-    }
+    if (policy_has_scales(p->op))
+        return pass_quantised_linear(s, in, x, s->codes[w], scales);
     if (p->w_grain == GRAIN_GROUP) {
         int weight = narrow(s, dequantise(s, s->codes[w], scales), p->op);
-        return copy_dot(s, in, narrow(s, x, p->op), weight, p->acc);
+        return pass_dot(s, in, narrow(s, x, p->op), weight, p->acc);
     }
-    int sums = copy_dot(s, in, narrow(s, x, p->op), build_convert(b, as_s8(s, s->codes[w]), p->op), p->acc);
+    int sums = pass_dot(s, in, narrow(s, x, p->op), build_convert(b, as_s8(s, s->codes[w]), p->op), p->acc);
     return build_binary(b, OP_MULTIPLY, sums, build_broadcast_trailing(b, narrow(s, scales, p->acc), sums));
 }
 
@@ -292,7 +241,7 @@ static int pass_inner_product(struct pass *s, const struct instruction *in)
 {
     enum dtype op = s->policy->op_inner, acc = s->policy->acc == DT_S32 ? DT_F32 : s->policy->acc;
     int x = narrow(s, operand(s, in->operands[0]), op), y = narrow(s, operand(s, in->operands[1]), op);
-    return copy_dot(s, in, x, y, acc);
+    return pass_dot(s, in, x, y, acc);
 }
 
 static int pass_lookup(struct pass *s, const struct instruction *in)
@@ -301,12 +250,17 @@ static int pass_lookup(struct pass *s, const struct instruction *in)
     int table = in->operands[0], rows = s->map[in->operands[1]];
     if (s->codes[table] < 0)
         return build_gather(b, s->map[table], rows);
-    return dequantise(s, build_gather(b, s->codes[table], rows), build_gather(b, s->scales[table], rows));
+    int scales = s->scales[table];
+    if (builder_shape(b, scales)->rank)
+        scales = build_gather(b, scales, rows);
+    return dequantise(s, build_gather(b, s->codes[table], rows), scales);
 }
 
 // The rows of `in`, a slice of whole rows, from codes or scales.
 static int slice_rows(struct pass *s, const struct instruction *in, int x)
 {
+    if (!builder_shape(&s->b, x)->rank) // one scale for all of them
+        return x;
     const int64_t limit[2] = {in->b[0], builder_shape(&s->b, x)->dims[1]};
     return build_slice(&s->b, x, (const int64_t[2]){in->a[0], 0}, limit, (const int64_t[2]){in->c[0], 1});
 }
@@ -365,10 +319,10 @@ static int pass_instruction(struct pass *s, int i)
     int x;
     enter(s, in);
     if (in->op == OP_DOT && dtype_is_float(in->shape.dtype))
-        x = is_linear(s->from, in) ? pass_linear(s, in) : pass_inner_product(s, in);
+        x = pass_is_linear(s->from, in) ? pass_linear(s, in) : pass_inner_product(s, in);
     else if (slices_rows_of_codes(s, in))
         x = dequantise(s, slice_rows(s, in, s->codes[in->operands[0]]), slice_rows(s, in, s->scales[in->operands[0]]));
-    else if (in->op == OP_GATHER && is_matrix_weight(s->from, in->operands[0]))
+    else if (in->op == OP_GATHER && pass_is_matrix_weight(s->from, in->operands[0]))
         x = pass_lookup(s, in);
     else
         x = pass_plain(s, in);
@@ -380,7 +334,7 @@ static int pass_instruction(struct pass *s, int i)
 static void add_instrument_results(struct pass *s)
 {
     struct builder *b = &s->b;
-    int counts[MAX_GROUPS], scales[MAX_GROUPS];
+    int counts[PASS_MAX_GROUPS], scales[PASS_MAX_GROUPS];
     builder_scope(b, "instrument", "instrument");
     struct shape int_scalar = {.dtype = DT_S32}, float_scalar = {.dtype = DT_F32};
     for (int i = 0; i < s->n_groups; i++) {
@@ -400,23 +354,28 @@ static void add_instrument_results(struct pass *s)
     }
     build_result(b, "counts", build_concatenate(b, counts, s->n_groups, 0));
     build_result(b, "scales", build_concatenate(b, scales, s->n_groups, 0));
+    int clipped = pass_clipped(s);
+    if (clipped >= 0)
+        build_result(b, "activations", clipped);
 }
 
 int module_apply_policy(const struct module *from, const struct policy *p, bool instrument, struct module *to,
                         struct error *err)
 {
-    struct pass s = {.from = from, .policy = p, .instrument = instrument};
+    struct pass s = {.from = from, .policy = p, .instrument = instrument, .mask = -1};
     size_t n = (size_t)from->n_instructions;
     s.map = arena_new(to->arena, int, n, err);
     s.codes = arena_new(to->arena, int, n, err);
     s.scales = arena_new(to->arena, int, n, err);
-    if (!s.map || !s.codes || !s.scales)
+    s.max_activations = policy_has_scales(p->a) ? module_activations(from, NULL, 0) : 0;
+    s.clipped = arena_new(to->arena, int, s.max_activations, err);
+    if (!s.map || !s.codes || !s.scales || !s.clipped)
         return ERR_MEMORY;
     memset(s.map, -1, n * sizeof *s.map);
     memset(s.codes, -1, n * sizeof *s.codes);
     memset(s.scales, -1, n * sizeof *s.scales);
-    s.n_groups = module_groups(from, s.groups, MAX_GROUPS);
-    for (int i = 0; i < s.n_groups && i < MAX_GROUPS; i++)
+    s.n_groups = module_groups(from, s.groups, PASS_MAX_GROUPS);
+    for (int i = 0; i < s.n_groups && i < PASS_MAX_GROUPS; i++)
         s.tally[i] = (struct tally){{-1, -1, -1}, -1, -1};
     for (int i = 0; i < from->n_parameters; i++) {
         if (from->parameters[i].binding.part != BIND_VALUES)

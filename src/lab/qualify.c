@@ -38,6 +38,25 @@ static int parse_policies(struct qualify *q, struct error *err)
     return 0;
 }
 
+// Static scales need texts to be made from, and such texts are for nothing else.
+static int check_calibration(struct qualify *q, struct error *err)
+{
+    const char *file = q->options->calibrate;
+    for (size_t i = 0; i < q->n_policies; i++) {
+        if (!q->policies[i].policy.a_static)
+            continue;
+        q->calibrates = true;
+        if (!file)
+            return error_set(err, ERR_USAGE, q->policies[i].policy.name,
+                             "has static activation scales: give the texts that they are made from with --calibrate "
+                             "FILE (others than those of --text), or take the dynamic w8a8");
+    }
+    if (file && !q->calibrates)
+        return error_set(err, ERR_USAGE, "--calibrate",
+                         "is of no use: no policy has static activation scales (w8a8-static, a=int8/tensor:static)");
+    return 0;
+}
+
 static int find_chips(struct qualify *q, struct error *err)
 {
     const struct qualify_options *o = q->options;
@@ -80,6 +99,19 @@ static int price_policies(struct qualify *q, struct error *err)
     return 0;
 }
 
+static int open_calibration(struct qualify *q, struct error *err)
+{
+    int rc = q->calibrates ? ranges_open(&q->ranges, &q->workload, q->options->calibrate, err) : 0;
+    if (rc)
+        return rc;
+    q->n_activations = module_activations(&q->module, NULL, 0);
+    q->activations = arena_new(&q->arena, struct activation, q->n_activations, err);
+    if (!q->activations)
+        return ERR_MEMORY;
+    module_activations(&q->module, q->activations, q->n_activations);
+    return 0;
+}
+
 static int open_all(struct qualify *q, struct error *err)
 {
     const struct qualify_options *o = q->options;
@@ -87,6 +119,8 @@ static int open_all(struct qualify *q, struct error *err)
     int rc = threads_new(&q->threads, (size_t)(o->worker.threads > 0 ? o->worker.threads : 0), err);
     if (!rc)
         rc = parse_policies(q, err);
+    if (!rc)
+        rc = check_calibration(q, err);
     if (!rc)
         rc = find_chips(q, err);
     if (!rc && o->require) {
@@ -115,7 +149,9 @@ static int open_all(struct qualify *q, struct error *err)
     if (rc)
         return rc;
     q->n_groups = module_groups(&q->module, q->groups, QUALIFY_MAX_GROUPS);
-    rc = qualify_list_files(q, err);
+    rc = open_calibration(q, err);
+    if (!rc)
+        rc = qualify_list_files(q, err);
     return rc ? rc : price_policies(q, err);
 }
 
@@ -138,6 +174,7 @@ void qualify_close(struct qualify *q)
         if (q->policies[i].opened)
             subject_close(&q->policies[i].subject);
     }
+    ranges_close(&q->ranges);
     if (q->open)
         workload_close(&q->workload);
     threads_free(q->threads);
@@ -242,14 +279,73 @@ static int policy_failed(struct qualify_policy *p, struct error *why, struct err
     return 0;
 }
 
+// Gives the policies with static scales their ranges. They fail alone where that fails.
+static int calibrate(struct qualify *q, struct error *err)
+{
+    struct policy *policies[QUALIFY_MAX_POLICIES];
+    struct error why = {0};
+    if (!q->calibrates)
+        return 0;
+    for (size_t i = 0; i < q->n_policies; i++)
+        policies[i] = &q->policies[i].policy;
+    int rc = ranges_measure(&q->ranges, &q->module, &q->options->worker, policies, q->n_policies, q->progress,
+                            &q->arena, &why);
+    if (!rc)
+        return 0;
+    error_context(&why, "calibrating");
+    for (size_t i = 0; i < q->n_policies && rc; i++) {
+        if (!q->policies[i].policy.a_static)
+            continue;
+        int failed = policy_failed(&q->policies[i], &why, err);
+        if (failed)
+            return failed;
+    }
+    return 0;
+}
+
+static void choose_emulation(struct qualify *q)
+{
+    for (size_t i = 0; i < q->n_policies && q->options->emulate; i++) {
+        struct qualify_policy *p = &q->policies[i];
+        p->emulation = policy_emulation(&p->policy, q->device->platform_name);
+        p->policy.emulate = p->emulation != NULL;
+    }
+}
+
+// A compiler's refusal of products that could be emulated says so.
+static void advise_emulation(const struct qualify *q, const struct qualify_policy *p, struct error *err)
+{
+    if (err->code != ERR_DEVICE || p->emulation || !policy_emulation(&p->policy, q->device->platform_name))
+        return;
+    size_t n = strlen(err->message);
+    snprintf(err->message + n, sizeof err->message - n,
+             "; the device may lack products of %s: --emulate makes them of types that it has",
+             dtype_name(p->policy.op));
+}
+
+// What the compiler made of the products: a record for people, so that a program that cannot be read is no failure.
+static int find_products(struct qualify *q, struct qualify_policy *p, struct error *err)
+{
+    const struct worker_executable *e = &p->subject.program;
+    p->products = arena_new(&q->arena, struct products, PRODUCTS_MAX, err);
+    if (!p->products)
+        return ERR_MEMORY;
+    p->n_products = e->optimized ? products_of_hlo(e->optimized, e->optimized_length, p->products) : -1;
+    return 0;
+}
+
 static int evaluate(struct qualify *q, struct qualify_policy *p, struct error *err)
 {
     struct subject_options o = {
         .worker = q->options->worker, .module = &q->module, .policy = &p->policy, .label = p->policy.name};
     p->opened = true;
     int rc = subject_open(&p->subject, &q->workload, &o, err);
+    if (rc && err)
+        advise_emulation(q, p, err);
     if (!rc)
         rc = subject_run_all(&p->subject, &q->workload, p->result, err);
+    if (!rc)
+        rc = find_products(q, p, err);
     return rc ? rc : qualify_judge(q, p, err);
 }
 
@@ -368,10 +464,12 @@ static int after_measuring(struct qualify *q, struct qualify_policy *p, struct e
     int rc = worker_memory(p->subject.worker, &p->memory, err);
     if (!rc)
         rc = request_median(q, p, err);
+    // A static scale is judged by every text.
+    size_t batches = p->policy.a_static ? q->workload.n_batches : INSTRUMENT_BATCHES;
+    struct subject_counts counts = {p->counts, p->scales, (size_t)q->n_groups, p->clipped, (size_t)p->n_activations};
     if (!rc)
-        rc = subject_instrument(&p->subject, &q->workload, &q->module, INSTRUMENT_BATCHES, p->counts, p->scales,
-                                (size_t)q->n_groups, err);
-    size_t texts = INSTRUMENT_BATCHES * (size_t)q->workload.batch;
+        rc = subject_instrument(&p->subject, &q->workload, &q->module, batches, &counts, err);
+    size_t texts = batches * (size_t)q->workload.batch;
     p->instrumented_texts = texts < q->workload.n_texts ? texts : q->workload.n_texts;
     return rc;
 }
@@ -399,7 +497,9 @@ static int allocate(struct qualify *q, struct qualify_policy *p, struct error *e
     p->samples_ns = arena_new(&q->arena, double, q->options->samples, err);
     p->counts = arena_new(&q->arena, int64_t, groups * 3, err);
     p->scales = arena_new(&q->arena, double, groups * 2, err);
-    return p->result && p->samples_ns && p->counts && p->scales ? 0 : ERR_MEMORY;
+    p->n_activations = policy_has_scales(p->policy.a) ? q->n_activations : 0;
+    p->clipped = arena_new(&q->arena, int64_t, p->n_activations, err);
+    return p->result && p->samples_ns && p->counts && p->scales && p->clipped ? 0 : ERR_MEMORY;
 }
 
 typedef int policy_step(struct qualify *q, struct qualify_policy *p, struct error *err);
@@ -448,6 +548,10 @@ int qualify_run(struct qualify *q, struct record *record, struct error *err)
         rc = allocate(q, &q->policies[i], err);
     }
     if (!rc)
+        choose_emulation(q);
+    if (!rc)
+        rc = calibrate(q, err);
+    if (!rc)
         rc = each(q, "run", evaluate, err);
     for (size_t i = 0; i < q->n_policies && !rc; i++) {
         if (q->policies[i].ok)
@@ -476,6 +580,8 @@ int qualify_run(struct qualify *q, struct record *record, struct error *err)
         rc = qualify_decide(q, err);
     if (!rc && record)
         rc = save_samples(q, record, err);
+    if (!rc && record)
+        rc = qualify_save_texts(q, record, err);
     q->wall_s = (double)(clock_ns() - start) / 1e9;
     return rc;
 }

@@ -7,6 +7,8 @@
 #include "base/progress.h"
 #include "chips/chips.h"
 #include "lab/measure.h"
+#include "lab/products.h"
+#include "lab/ranges.h"
 #include "lab/require.h"
 #include "lab/subject.h"
 #include "num/measures.h"
@@ -32,10 +34,12 @@ struct qualify_options {
     size_t n_policies;
     const char *const *chips;
     size_t n_chips;
-    const char *require; // NULL: nothing is demanded
-    int64_t samples;     // at least 1
-    int64_t warmup;      // runs; -1: until flat
-    uint64_t seed;       // of the order of the rounds
+    const char *require;   // NULL: nothing is demanded
+    const char *calibrate; // file of texts, one per line, that static scales are made from; NULL: none
+    bool emulate;          // products that a device may lack are made in types that it has (policy_emulation)
+    int64_t samples;       // at least 1
+    int64_t warmup;        // runs; -1: until flat
+    uint64_t seed;         // of the order of the rounds
 };
 
 struct qualify_file {
@@ -63,7 +67,12 @@ struct qualify_policy {
     struct floor *predicted; // per chip
     int64_t *counts;         // [groups, 3]
     double *scales;          // [groups, 2]
+    int64_t *clipped;        // of each activation that the policy quantises, over the texts looked at
+    int n_activations;       // 0 when it quantises none
     size_t instrumented_texts;
+    const char *emulation;     // how products are emulated; NULL: they are not
+    struct products *products; // what the compiler made of them; n_products -1: it does not say
+    int n_products;
     struct measure_warmup warmup;
     double *samples_ns;
     size_t n_samples;
@@ -94,6 +103,10 @@ struct qualify {
     struct worker_info *device; // that the policies run on, copied into the arena
     struct qualify_file *files; // every file read but the texts: checkpoint first
     size_t n_files;
+    struct ranges ranges; // open: texts were given to calibrate with
+    bool calibrates;      // a policy has static scales
+    struct activation *activations;
+    int n_activations;             // of the f32 module
     char checkpoint_sha256[65];    // checkpoint_sha256 of io/checkpoint.h
     struct worker_failure failure; // of a worker that was no policy's
     bool has_failure;
@@ -129,6 +142,12 @@ int qualify_run(struct qualify *q, struct record *record, struct error *err);
 // of failure.json.
 void qualify_failures(const struct qualify *q, struct jw *w);
 
+// Parts of the documents (qualify_activations.c): members of an open object. What was clipped of each activation that
+// a policy quantises; which products its program has; the texts that were calibrated with, null without any.
+void qualify_activations_json(const struct qualify *q, const struct qualify_policy *p, struct jw *w);
+void qualify_products_json(const struct qualify_policy *p, struct jw *w);
+int qualify_calibration_json(const struct qualify *q, struct jw *w, struct error *err);
+
 // The `result` object of assay.qualify/1.
 int qualify_json(const struct qualify *q, struct jw *w, struct error *err);
 
@@ -140,6 +159,8 @@ void qualify_close(struct qualify *q);
 // nobody has changed the weights meanwhile: policies that read different ones cannot be compared (ERR_INPUT).
 int qualify_list_files(struct qualify *q, struct error *err);
 int qualify_check_files(const struct qualify *q, struct error *err);
+// Where texts were calibrated with: name and SHA-256 of every text of both sets, which shows that they are disjoint.
+int qualify_save_texts(const struct qualify *q, struct record *record, struct error *err);
 
 // Steps of qualify_run (qualify_decide.c): subsets of the texts; meets and unmet of each policy, the choice, the
 // advice.

@@ -229,7 +229,8 @@ static const char *more_precise(struct qualify *q, const struct qualify_policy *
 {
     const struct policy *y = &p->policy;
     struct arena *a = &q->arena;
-    bool integers = y->w == DT_S8 || y->w == DT_S4;
+    bool integers = y->w == DT_S8 || y->w == DT_S4, scaled = policy_has_scales(y->op);
+    const char *w = dtype_name(y->w), *op = dtype_name(y->a);
     int group = usual_group(q);
     bool half = y->w == DT_F16 || y->a == DT_F16 || y->op == DT_F16 || y->acc == DT_F16 || y->out == DT_F16;
     if (p->errors.nonfinite_result && half)
@@ -242,7 +243,15 @@ static const char *more_precise(struct qualify *q, const struct qualify_policy *
                             (long long)(y->w_group / 2), dtype_name(y->a));
     if (y->w == DT_S4)
         return arena_printf(a, err, "%s: more bits: --policy w8a16", y->name);
-    if (y->op == DT_S8)
+    if (scaled && (y->a_static || y->a_grain == GRAIN_TENSOR))
+        return arena_printf(a, err, "%s: a scale for every row, made in every call: --policy w=%s/channel,a=%s/row",
+                            y->name, w, op);
+    if (scaled && y->w_grain == GRAIN_TENSOR)
+        return arena_printf(a, err, "%s: a scale for every channel: --policy w=%s/channel,a=%s/row", y->name, w, op);
+    if (scaled && dtype_is_float(y->op))
+        return arena_printf(a, err, "%s: wider activations keep the stored bytes: --policy w=%s/channel,a=bf16",
+                            y->name, w);
+    if (scaled)
         return arena_printf(a, err, "%s: floating activations keep the stored bytes: --policy w8a16", y->name);
     if (integers && y->w_grain != GRAIN_GROUP && group)
         return arena_printf(a, err, "%s: groups in place of channels: --policy w=%s/group:%d,a=%s", y->name,
@@ -277,9 +286,9 @@ static int add_advice(struct qualify *q, const struct qualify_policy *p, struct 
     if (q->n_advice < QUALIFY_ADVICE)
         q->advice[q->n_advice++] = text;
     const struct subject_tensor *worst = worst_tensor(p);
-    bool integers = p->policy.w == DT_S8 || p->policy.w == DT_S4;
+    bool coded = policy_has_scales(p->policy.w);
     bool finite = !p->errors.nonfinite_reference && !p->errors.nonfinite_result;
-    if (!integers || !worst || cost_only || !finite || q->n_advice == QUALIFY_ADVICE)
+    if (!coded || !worst || cost_only || !finite || q->n_advice == QUALIFY_ADVICE)
         return 0;
     text = arena_printf(&q->arena, err,
                         "%s: the weight that loses most is %s (relative L2 %.3g): a floating policy for that layer "

@@ -75,3 +75,23 @@ int qualify_check_files(const struct qualify *q, struct error *err)
         rc = file_map_unchanged(&c->files[i], err);
     return rc;
 }
+
+int qualify_save_texts(const struct qualify *q, struct record *record, struct error *err)
+{
+    struct str text;
+    struct jw w;
+    if (!q->ranges.open)
+        return 0;
+    str_init(&text);
+    jw_init(&w, &text, true);
+    int rc = split_json(&q->ranges.split, true, &w, err);
+    if (!rc)
+        rc = jw_finish(&w, err);
+    str_add_char(&text, '\n');
+    if (!rc)
+        rc = str_check(&text, err);
+    if (!rc)
+        rc = record_write(record, "texts.json", text.text, text.length, err);
+    str_release(&text);
+    return rc;
+}

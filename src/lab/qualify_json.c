@@ -462,6 +462,8 @@ static int write_policy(const struct qualify *q, const struct qualify_policy *p,
         write_memory(p, w);
         write_errors(q, p, w);
         write_diagnostics(q, p, w);
+        qualify_activations_json(q, p, w);
+        qualify_products_json(p, w);
         rc = write_measured(q, p, w, err);
         write_paired(q, p, w);
     }
@@ -508,6 +510,7 @@ int qualify_json(const struct qualify *q, struct jw *w, struct error *err)
     write_workload(q, w);
     write_load(q, w);
     jw_object_end(w);
+    rc = qualify_calibration_json(q, w, err);
     jw_key(w, "device");
     write_device(q, w);
     jw_key(w, "host");
@@ -539,7 +542,9 @@ void qualify_config(const struct qualify *q, struct jw *w)
     jw_key(w, "workload");
     write_workload(q, w);
     jw_object_end(w);
+    qualify_calibration_json(q, w, NULL); // what is left unwritten for want of memory fails the document
     jw_kv_string(w, "require", o->require);
+    jw_kv_bool(w, "emulate", o->emulate);
     jw_kv_string(w, "device", o->worker.device ? o->worker.device : "cpu");
     jw_key(w, "chips");
     jw_array(w);

@@ -42,63 +42,93 @@ static int compile(struct subject *s, const struct module *m, struct worker_exec
 
 // ---- weights
 
+static const struct shape *parameter_shape(const struct subject *s, int i)
+{
+    return &s->module.instructions[s->module.parameters[i].instruction].shape;
+}
+
+static void count_upload(struct subject *s, int i, const struct worker_upload_result *result, bool view)
+{
+    int64_t bytes = shape_bytes(parameter_shape(s, i));
+    *(result->zero_copy && view ? &s->weights.zero_copy_bytes : &s->weights.copied_bytes) += bytes;
+    if (result->device_bytes == 0 && bytes)
+        s->weights.device_bytes = -1;
+    else if (s->weights.device_bytes >= 0)
+        s->weights.device_bytes += (int64_t)result->device_bytes;
+}
+
 static int upload_view(struct subject *s, const struct checkpoint *c, const struct tensor_view *v, int i,
-                       struct worker_upload_result *result, struct error *err)
+                       struct error *err)
 {
     struct worker_tensor t = {
         .fd = c->files[v->file].fd,
         .offset = v->offset,
         .bytes = v->bytes,
-        .shape = wire_shape(&s->module.instructions[s->module.parameters[i].instruction].shape),
+        .shape = wire_shape(parameter_shape(s, i)),
         .name = v->name,
     };
-    return worker_upload(s->worker, &t, &s->args[i], result, err);
+    struct worker_upload_result result;
+    int rc = worker_upload(s->worker, &t, &s->args[i], &result, err);
+    if (!rc)
+        count_upload(s, i, &result, true);
+    return rc;
 }
 
-static int upload_made(struct subject *s, const struct checkpoint *c, int i, struct worker_upload_result *result,
-                       struct error *err)
+static int upload_bytes(struct subject *s, int i, const void *data, struct error *err)
+{
+    const struct shape *shape = parameter_shape(s, i);
+    struct worker_tensor t = {.fd = -1, .shape = wire_shape(shape), .name = s->module.parameters[i].name};
+    struct worker_upload_result result;
+    int rc = worker_upload_bytes(s->worker, data, (size_t)shape_bytes(shape), &t, &s->args[i], &result, err);
+    if (!rc)
+        count_upload(s, i, &result, false);
+    return rc;
+}
+
+// A parameter that is made from the checkpoint, codes together with their scales.
+static int upload_made(struct subject *s, const struct checkpoint *c, int i, struct error *err)
 {
     const struct parameter *p = &s->module.parameters[i];
-    const struct shape *shape = &s->module.instructions[p->instruction].shape;
-    size_t bytes = (size_t)shape_bytes(shape);
-    void *data = malloc(bytes ? bytes : 1);
-    if (!data)
-        return error_set(err, ERR_MEMORY, p->name, "no memory for %zu bytes", bytes);
+    int pair = bind_scales_of(&s->module, i);
+    size_t bytes = (size_t)shape_bytes(parameter_shape(s, i));
+    size_t scale_bytes = pair >= 0 ? (size_t)shape_bytes(parameter_shape(s, pair)) : 0;
+    void *data = malloc(bytes ? bytes : 1), *scales = malloc(scale_bytes ? scale_bytes : 1);
     struct subject_tensor *tensor = &s->tensors[s->n_tensors];
-    int rc = bind_make(&s->module, c, i, data, &tensor->stats, err);
+    int rc = data && scales ? 0 : error_set(err, ERR_MEMORY, p->name, "no memory for %zu bytes", bytes + scale_bytes);
+    if (!rc)
+        rc = pair >= 0 ? bind_make_coded(&s->module, c, i, data, scales, &tensor->stats, err)
+                       : bind_make(&s->module, c, i, data, &tensor->stats, err);
     if (!rc && tensor->stats.elements) {
         tensor->name = p->name;
         tensor->group = s->module.instructions[p->instruction].group;
         s->n_tensors++;
     }
-    struct worker_tensor t = {.fd = -1, .shape = wire_shape(shape), .name = p->name};
     if (!rc)
-        rc = worker_upload_bytes(s->worker, data, bytes, &t, &s->args[i], result, err);
+        rc = upload_bytes(s, i, data, err);
+    if (!rc && pair >= 0)
+        rc = upload_bytes(s, pair, scales, err);
     free(data);
+    free(scales);
     return rc;
 }
 
 static int upload_weights(struct subject *s, const struct checkpoint *c, struct error *err)
 {
     uint64_t start = clock_ns();
+    for (int i = 0; i < s->module.n_parameters; i++)
+        s->args[i] = -1;
     for (int i = 0; i < s->module.n_parameters; i++) {
         const struct parameter *p = &s->module.parameters[i];
-        s->args[i] = -1;
-        if (p->role == ROLE_INPUT) {
-            *(strcmp(p->name, "attention_mask") == 0 ? &s->input_mask : &s->input_ids) = i;
-            continue;
-        }
-        struct worker_upload_result result;
-        const struct tensor_view *v = bind_view(&s->module, c, i);
-        int rc = v ? upload_view(s, c, v, i, &result, err) : upload_made(s, c, i, &result, err);
+        const struct tensor_view *v = p->role == ROLE_INPUT ? NULL : bind_view(&s->module, c, i);
+        int rc = 0;
+        if (p->role == ROLE_INPUT)
+            *(strcmp(p->name, "attention_mask") == 0 ? &s->input_mask
+              : strcmp(p->name, "thresholds") == 0   ? &s->input_thresholds
+                                                     : &s->input_ids) = i;
+        else if (s->args[i] < 0) // scales come with their codes
+            rc = v ? upload_view(s, c, v, i, err) : upload_made(s, c, i, err);
         if (rc)
             return rc;
-        int64_t bytes = shape_bytes(&s->module.instructions[p->instruction].shape);
-        *(result.zero_copy && v ? &s->weights.zero_copy_bytes : &s->weights.copied_bytes) += bytes;
-        if (result.device_bytes == 0 && bytes)
-            s->weights.device_bytes = -1;
-        else if (s->weights.device_bytes >= 0)
-            s->weights.device_bytes += (int64_t)result.device_bytes;
     }
     s->weights.ns = clock_ns() - start;
     return 0;
@@ -136,11 +166,25 @@ static void init(struct subject *s, const char *label, const struct policy *poli
     module_init(&s->module, &s->arena, label);
 }
 
+// Static scales that nobody made would be NaN.
+static int check_calibrated(const struct policy *p, struct error *err)
+{
+    if (!p || !p->a_static || p->ranges)
+        return 0;
+    return error_set(
+        err, ERR_USAGE, p->name,
+        "has static activation scales, which are made from texts: assay qualify --calibrate FILE does that; "
+        "here take one with dynamic scales (w8a8)");
+}
+
 int subject_open(struct subject *s, const struct workload *w, const struct subject_options *o, struct error *err)
 {
     init(s, o->label, o->policy);
-    int rc = o->policy ? module_apply_policy(o->module, o->policy, false, &s->module, err)
-                       : module_retype_f64(o->module, &s->module, err);
+    int rc = check_calibrated(o->policy, err);
+    if (rc)
+        return rc;
+    rc = o->policy ? module_apply_policy(o->module, o->policy, false, &s->module, err)
+                   : module_retype_f64(o->module, &s->module, err);
     if (!rc)
         rc = bind_check(&s->module, &w->checkpoint, err);
     if (!rc)
@@ -148,14 +192,25 @@ int subject_open(struct subject *s, const struct workload *w, const struct subje
     return rc ? rc : upload_weights(s, &w->checkpoint, err);
 }
 
+int subject_open_bound(struct subject *s, const struct workload *w, const struct module *module, const char *label,
+                       const struct worker_options *worker, struct error *err)
+{
+    init(s, label, NULL);
+    s->module = *module;
+    int rc = bind_check(&s->module, &w->checkpoint, err);
+    if (!rc)
+        rc = start(s, worker, err);
+    return rc ? rc : upload_weights(s, &w->checkpoint, err);
+}
+
 int subject_open_module(struct subject *s, const struct module *module, const struct policy *policy, const char *label,
                         const struct worker_options *worker, struct error *err)
 {
     init(s, label, policy);
-    int rc = 0;
-    if (policy)
+    int rc = check_calibrated(policy, err);
+    if (!rc && policy)
         rc = module_apply_policy(module, policy, false, &s->module, err);
-    else
+    else if (!rc)
         s->module = *module;
     return rc ? rc : start(s, worker, err);
 }
@@ -174,7 +229,7 @@ void subject_close(struct subject *s)
     s->n_args = s->n_tensors = 0;
 }
 
-static int set_input(struct subject *s, int parameter, const int32_t *data, struct error *err)
+static int set_input(struct subject *s, int parameter, const void *data, struct error *err)
 {
     const struct shape *shape = &s->module.instructions[s->module.parameters[parameter].instruction].shape;
     struct worker_tensor t = {.fd = -1, .shape = wire_shape(shape), .name = s->module.parameters[parameter].name};
@@ -201,6 +256,26 @@ int subject_set_batch(struct subject *s, const struct workload *w, size_t batch,
 {
     size_t at = batch * (size_t)(w->batch * w->seq);
     return set_inputs(s, w->ids + at, w->mask + at, err);
+}
+
+int subject_set_real_batch(struct subject *s, const struct workload *w, size_t batch, struct error *err)
+{
+    size_t rows = (size_t)w->batch, seq = (size_t)w->seq, first = batch * rows;
+    size_t real = w->n_texts - first < rows ? w->n_texts - first : rows;
+    if (real == rows)
+        return subject_set_batch(s, w, batch, err);
+    int32_t *mask = calloc(rows * seq, sizeof *mask);
+    if (!mask)
+        return error_set(err, ERR_MEMORY, NULL, "no memory for a batch");
+    memcpy(mask, w->mask + first * seq, real * seq * sizeof *mask);
+    int rc = set_inputs(s, w->ids + first * seq, mask, err);
+    free(mask);
+    return rc;
+}
+
+int subject_set_thresholds(struct subject *s, const float *data, struct error *err)
+{
+    return set_input(s, s->input_thresholds, data, err);
 }
 
 int subject_run(struct subject *s, void *out, size_t bytes, uint64_t *run_ns, struct error *err)
@@ -245,30 +320,34 @@ int subject_run_all(struct subject *s, const struct workload *w, double *out, st
 
 // ---- instrumented run
 
-static int add_counts(struct subject *s, const int *results, int64_t *counts, double *scales, size_t groups,
-                      struct error *err)
+static int add_counts(struct subject *s, const int *results, struct subject_counts *out, struct error *err)
 {
+    size_t groups = out->groups, n = (size_t)s->module.n_results, more = n + 2 + (out->n_activations > 0);
     int32_t *c = arena_new(&s->arena, int32_t, groups * 3, err);
     float *f = arena_new(&s->arena, float, groups * 2, err);
-    size_t n = (size_t)s->module.n_results;
-    if (!c || !f)
+    int32_t *a = arena_new(&s->arena, int32_t, out->n_activations, err);
+    if (!c || !f || !a)
         return ERR_MEMORY;
     int rc = worker_download(s->worker, results[n], c, groups * 3 * sizeof *c, err);
     if (!rc)
         rc = worker_download(s->worker, results[n + 1], f, groups * 2 * sizeof *f, err);
+    if (!rc && out->n_activations)
+        rc = worker_download(s->worker, results[n + 2], a, out->n_activations * sizeof *a, err);
     for (size_t i = 0; i < groups * 3 && !rc; i++)
-        counts[i] += c[i];
+        out->counts[i] += c[i];
+    for (size_t i = 0; i < out->n_activations && !rc; i++)
+        out->clipped[i] += a[i];
     for (size_t g = 0; g < groups && !rc; g++) {
-        scales[2 * g] = fmin(scales[2 * g], f[2 * g]);
-        scales[2 * g + 1] = fmax(scales[2 * g + 1], f[2 * g + 1]);
+        out->scales[2 * g] = fmin(out->scales[2 * g], f[2 * g]);
+        out->scales[2 * g + 1] = fmax(out->scales[2 * g + 1], f[2 * g + 1]);
     }
-    for (size_t i = 0; i < n + 2 && !rc; i++)
+    for (size_t i = 0; i < more && !rc; i++)
         rc = worker_free(s->worker, results[i], err);
     return rc;
 }
 
 int subject_instrument(struct subject *s, const struct workload *w, const struct module *module, size_t max_batches,
-                       int64_t *counts, double *scales, size_t groups, struct error *err)
+                       struct subject_counts *out, struct error *err)
 {
     struct module m;
     struct str text;
@@ -280,10 +359,12 @@ int subject_instrument(struct subject *s, const struct workload *w, const struct
     int *results = arena_new(&s->arena, int, m.n_results, err);
     if (!results)
         return ERR_MEMORY;
-    memset(counts, 0, groups * 3 * sizeof *counts);
-    for (size_t g = 0; g < groups; g++) {
-        scales[2 * g] = INFINITY;
-        scales[2 * g + 1] = -INFINITY;
+    memset(out->counts, 0, out->groups * 3 * sizeof *out->counts);
+    if (out->n_activations)
+        memset(out->clipped, 0, out->n_activations * sizeof *out->clipped);
+    for (size_t g = 0; g < out->groups; g++) {
+        out->scales[2 * g] = INFINITY;
+        out->scales[2 * g + 1] = -INFINITY;
     }
     str_init(&text);
     rc = compile(s, &m, &program, &text, false, err);
@@ -292,11 +373,11 @@ int subject_instrument(struct subject *s, const struct workload *w, const struct
         return rc;
     s->instrument_compile_ns = program.compile_ns;
     for (size_t b = 0; b < w->n_batches && b < max_batches && !rc; b++) {
-        rc = subject_set_batch(s, w, b, err);
+        rc = subject_set_real_batch(s, w, b, err);
         if (!rc)
             rc = worker_execute(s->worker, program.id, s->args, s->n_args, results, (size_t)m.n_results, NULL, err);
         if (!rc)
-            rc = add_counts(s, results, counts, scales, groups, err);
+            rc = add_counts(s, results, out, err);
     }
     int unload = worker_unload(s->worker, program.id, rc ? NULL : err);
     worker_executable_release(&program);

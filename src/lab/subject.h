@@ -34,7 +34,7 @@ struct subject {
     int *results;    // room for the outputs of one run
     int *args;       // buffer per parameter; inputs are set per call
     size_t n_args;
-    int input_ids, input_mask; // indices in args
+    int input_ids, input_mask, input_thresholds; // indices in args
     struct subject_weights weights;
     struct subject_tensor *tensors;
     size_t n_tensors;
@@ -58,18 +58,35 @@ void subject_close(struct subject *s);
 int subject_open_module(struct subject *s, const struct module *module, const struct policy *policy, const char *label,
                         const struct worker_options *worker, struct error *err);
 
+// A module that runs as it is, with its weights from the workload's checkpoint.
+int subject_open_bound(struct subject *s, const struct workload *w, const struct module *module, const char *label,
+                       const struct worker_options *worker, struct error *err);
+
 // Uploads one batch of the workload as the inputs (frees the ones before).
 int subject_set_batch(struct subject *s, const struct workload *w, size_t batch, struct error *err);
+// The same for a program that looks at values: the rows that fill up the last batch have an empty mask.
+int subject_set_real_batch(struct subject *s, const struct workload *w, size_t batch, struct error *err);
+// Uploads `data` (what the parameter's shape says) as the input "thresholds" of module_calibration.
+int subject_set_thresholds(struct subject *s, const float *data, struct error *err);
 // Runs the program once on the inputs set and downloads result 0 ([batch, hidden], f32 or f64 as the module says).
 int subject_run(struct subject *s, void *out, size_t bytes, uint64_t *run_ns, struct error *err);
 // Runs all batches of the workload; out: n_texts rows of `hidden` doubles (rows past the last text are dropped).
 int subject_run_all(struct subject *s, const struct workload *w, double *out, struct error *err);
 
-// Compiles the instrumented program, runs up to max_batches batches through it and adds up. counts: groups x 3
-// (clipped, not finite, flushed), scales: groups x 2 (smallest, largest; inf and -inf where nothing is quantised), in
-// the order of module_groups of the workload's module.
+// What the instrumented program counted. counts: groups x 3 (clipped, not finite, flushed), scales: groups x 2
+// (smallest, largest; inf and -inf where nothing is quantised), in the order of module_groups of the workload's module.
+// clipped: values of each activation (module_activations) that lay beyond its codes, padding left out; n_activations is
+// 0 for a policy that quantises none. The caller's arrays.
+struct subject_counts {
+    int64_t *counts;
+    double *scales;
+    size_t groups;
+    int64_t *clipped;
+    size_t n_activations;
+};
+// Compiles the instrumented program, runs up to max_batches batches through it and adds up.
 int subject_instrument(struct subject *s, const struct workload *w, const struct module *module, size_t max_batches,
-                       int64_t *counts, double *scales, size_t groups, struct error *err);
+                       struct subject_counts *out, struct error *err);
 
 // One whole request as a service would see it, in ms: encode the texts, upload, run, download.
 struct request_times {

@@ -48,13 +48,14 @@ static int room_for_texts(struct workload *w, size_t n, struct error *err)
 {
     w->texts = arena_new(&w->arena, const char *, n, err);
     w->text_lengths = arena_new(&w->arena, size_t, n, err);
+    w->text_lines = arena_new(&w->arena, size_t, n, err);
     w->facts = arena_new(&w->arena, struct text_facts, n, err);
-    return w->texts && w->text_lengths && w->facts ? 0 : ERR_MEMORY;
+    return w->texts && w->text_lengths && w->text_lines && w->facts ? 0 : ERR_MEMORY;
 }
 
 static int split_lines(struct workload *w, const char *text, size_t size, bool keep_blank, struct error *err)
 {
-    size_t lines = 1;
+    size_t lines = 1, line = 0;
     char *copy = arena_strndup(&w->arena, text, size, err);
     if (!copy)
         return ERR_MEMORY;
@@ -64,10 +65,12 @@ static int split_lines(struct workload *w, const char *text, size_t size, bool k
     for (char *p = copy, *end = copy + size; p < end && !rc;) {
         char *stop = memchr(p, '\n', (size_t)(end - p));
         size_t n = stop ? (size_t)(stop - p) : (size_t)(end - p);
+        line++;
         if (is_blank(p, n) && !keep_blank)
             w->n_blank++;
         else {
             w->texts[w->n_texts] = p;
+            w->text_lines[w->n_texts] = line;
             w->text_lengths[w->n_texts++] = n && p[n - 1] == '\r' ? n - 1 : n;
         }
         p += n + 1;

@@ -28,6 +28,7 @@ struct workload {
     char text_sha256[65];
     const char **texts;
     size_t *text_lengths;
+    size_t *text_lines; // of the file, from 1; 0 for texts that were given
     struct text_facts *facts;
     size_t n_texts, n_blank, n_truncated, n_tokens; // tokens the model sees, padding not counted
     // n_batches * batch rows of seq; rows beyond the last text repeat the first text.

@@ -373,6 +373,7 @@ void qualify_table_files(struct table *t, const json_t *result)
     for (size_t i = 0; i < doc_count(result, "workload.files"); i++)
         file_row(t, "workload", doc_item(result, "workload.files", i));
     file_row(t, "texts", doc_at(result, "workload.text_file"));
+    file_row(t, "texts of the calibration", doc_at(result, "calibration.text_file"));
     file_row(t, "plugin", doc_at(result, "device.plugin"));
 }
 
@@ -472,6 +473,9 @@ void qualify_table_facts(struct table *t, const json_t *doc)
         {"texts", "result.workload.texts"},
         {"tokens", "result.workload.tokens"},
         {"texts that were cut", "result.workload.truncated_texts"},
+        {"texts of the calibration", "result.calibration.texts"},
+        {"their hashes, hashed", "result.calibration.split.calibrate.sha256"},
+        {"hashes of the texts judged, hashed", "result.calibration.split.held_out.sha256"},
         {"weight bytes used in place", "result.workload.load.zero_copy_bytes"},
         {"weight bytes copied", "result.workload.load.copied_bytes"},
         {"device asked for", "result.device.requested"},

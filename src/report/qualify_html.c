@@ -332,6 +332,14 @@ static const struct section {
      "Arguments to code are the compiler's own account; the process peak is the resident set of the worker.",
      qualify_table_memory, NULL, NULL},
     {"parts", "What each policy is", NULL, qualify_table_parts, specs, NULL},
+    {"activations", "Quantised activations",
+     "Values beyond the codes on the texts that are judged, padding left out. Static scales are from the texts of the "
+     "calibration, none of which is among these; dynamic ones are made in every call.",
+     qualify_table_activations, NULL, NULL},
+    {"products", "Which products ran",
+     "The types that the optimised program multiplies, products inside attention included. A compiler widens operands "
+     "that its device has no products of.",
+     qualify_table_products, NULL, NULL},
     {"inside", "What went wrong inside",
      "Per policy and module: values clipped, not finite or flushed to zero, the range of scales over the batches, and "
      "the weight channel that lost most.",

@@ -26,6 +26,8 @@ struct quantity qualify_stored(const json_t *policy);
 size_t qualify_chips(const json_t *result, const char *names[QUALIFY_MAX_CHIPS]);
 // Member of an object whose keys may hold dots.
 const json_t *qualify_member(const json_t *o, const char *path, const char *key);
+// What a reader of one policy's numbers has to know of how it ran; nothing for most.
+void qualify_policy_notes(struct str *out, const json_t *result, const json_t *policy);
 // One line of words: "no requirement was set", ...
 void qualify_headline(struct str *out, const json_t *result);
 // The number that `require` compares `name` with ("cosine_min>=0.999"), or NAN.
@@ -45,6 +47,9 @@ void qualify_table_modules(struct table *t, const json_t *result);
 void qualify_table_predictions(struct table *t, const json_t *result);
 void qualify_table_chips(struct table *t, const json_t *result);
 void qualify_table_files(struct table *t, const json_t *result);
+// What of each quantised activation was clipped, and with which scales; which products the optimised program has.
+void qualify_table_activations(struct table *t, const json_t *result);
+void qualify_table_products(struct table *t, const json_t *result);
 void qualify_table_facts(struct table *t, const json_t *doc);
 
 #endif

@@ -92,6 +92,23 @@ static void decision(const struct page *p, const json_t *result)
     str_release(&s);
 }
 
+static void notes(const struct page *p, const json_t *result)
+{
+    struct str s;
+    str_init(&s);
+    for (size_t i = 0; i < qualify_policies(result); i++) {
+        const json_t *policy = qualify_policy(result, i);
+        str_clear(&s);
+        str_addf(&s, "%s: ", qualify_policy_name(policy));
+        size_t name = s.length;
+        qualify_policy_notes(&s, result, policy);
+        if (s.length > name)
+            page_paragraph(p, PAGE_WARN, "", str_text(&s));
+    }
+    p->out->failed |= s.failed;
+    str_release(&s);
+}
+
 int report_qualify_text(struct str *out, const json_t *doc, size_t width, bool color, struct error *err)
 {
     const json_t *result = qualify_result(doc, err);
@@ -110,6 +127,7 @@ int report_qualify_text(struct str *out, const json_t *doc, size_t width, bool c
     str_add_char(out, '\n');
     int rc = table(&p, qualify_table_policies, result, TABLE_TEXT, err);
     page_paragraph(&p, PAGE_DIM, "", "errors are against the same graph in f64; time is per batch, below 1 is faster");
+    notes(&p, result);
     str_add_char(out, '\n');
     if (!rc && doc_count(result, "modules")) {
         rc = table(&p, qualify_table_modules, result, TABLE_TEXT, err);
@@ -211,6 +229,10 @@ int report_qualify_markdown(struct str *out, const json_t *doc, struct error *er
         {"Memory", "Arguments to code are the compiler's own account.", qualify_table_memory},
         {"What each policy is", "", qualify_table_specs},
         {NULL, "", qualify_table_parts},
+        {"Quantised activations",
+         "Values beyond the codes on the texts of --text, padding left out; static scales are from other texts.",
+         qualify_table_activations},
+        {"Which products ran", "", qualify_table_products},
         {"What went wrong inside", "", qualify_table_diagnostics},
         {"Files", "", qualify_table_files},
     };

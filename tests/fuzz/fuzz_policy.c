@@ -15,7 +15,8 @@ static void must(bool holds)
 
 static bool same(const struct policy *p, const struct policy *q)
 {
-    return p->w == q->w && p->vectors == q->vectors && p->w_grain == q->w_grain && p->w_group == q->w_group &&
+    return p->a_grain == q->a_grain && p->a_static == q->a_static && p->a_percentile == q->a_percentile &&
+           p->w == q->w && p->vectors == q->vectors && p->w_grain == q->w_grain && p->w_group == q->w_group &&
            p->a == q->a && p->between == q->between && p->op == q->op && p->op_inner == q->op_inner &&
            p->acc == q->acc && p->red == q->red && p->norm == q->norm && p->out == q->out && p->kv == q->kv &&
            p->grad == q->grad && p->master == q->master && p->opt == q->opt;

@@ -11,6 +11,10 @@ This is a second implementation, of what src/ir/policy.h and the presets say, no
     the scale multiplies the sums; codes with scales per group are multiplied out in f32 and rounded to `op` first. With
     op = s8 every row of the activations gets codes in the same way, the sums are exact integers, and are multiplied by the
     row's scale, then by the channel's, in f32.
+  - 8-bit floats: scale = amax / largest number, code = x / scale clamped to that and rounded to nearest even; clipped is what
+    would have rounded beyond it. u8: scale = (max - min) / 255 of a range that holds 0, zero = rint(-min / scale), code =
+    rint(x / scale) + zero; the product is that of code - zero. A scale is that of a row, or one for the tensor: of this call, or
+    static: of the range that the activation had in f32, without padding, on the first text alone.
   - A product of activations takes operands in `op`, or in bf16 where op is an integer type, and gives `acc` (f32 for s32).
   - Arithmetic between products is in `red`, that of normalisation in `norm`; every operation rounds its result to it.
   - A value that one part of the model hands to the next is rounded to `a` (to `red` when a is an integer type): the sum of
@@ -47,20 +51,30 @@ HEADS, LAYERS, EPS = 12, 6, 1e-12
 PRESETS = {
     "f32": dict(w="f32", a="f32", op="f32"), "bf16": dict(w="bf16", a="bf16", op="bf16"), "f16": dict(w="f16", a="f16", op="f16"),
     "w8a16": dict(w="s8", a="bf16", op="bf16"), "w8a8": dict(w="s8", a="s8", op="s8", acc="s32"), "w4a16": dict(w="s4", group=32, a="bf16", op="bf16"),
+    "w8a8-static": dict(w="s8", a="s8", op="s8", acc="s32", a_grain="tensor", static=True),
+    "fp8": dict(w="f8e4m3fn", a="f8e4m3fn", op="f8e4m3fn", w_grain="tensor", a_grain="tensor"),
 }  # fmt: skip
 SPELLED = {
     "w=int4/channel": dict(w="s4", a="bf16", op="bf16"), "w=int8/group:64": dict(w="s8", group=64, a="bf16", op="bf16"),
     "w=int8/channel,a=f16,op=f16,norm=f16,out=f16": dict(w="s8", a="f16", op="f16", norm="f16", out="f16"),
     "w=f32,a=f32,op=bf16": dict(w="f32", a="f32", op="bf16"),
+    "w=f8e5m2/channel,a=f8e5m2/row": dict(w="f8e5m2", a="f8e5m2", op="f8e5m2"),
+    "w=f8e4m3fn/tensor,a=f8e4m3fn/tensor:static": dict(w="f8e4m3fn", a="f8e4m3fn", op="f8e4m3fn", w_grain="tensor", a_grain="tensor", static=True),
+    "w=f8e4m3fn/channel,a=bf16": dict(w="f8e4m3fn", a="bf16", op="bf16"),
+    "w=int8,a=uint8/row": dict(w="s8", a="u8", op="u8", acc="s32"),
+    "w=int8/tensor,a=uint8/tensor:static": dict(w="s8", a="u8", op="u8", acc="s32", w_grain="tensor", a_grain="tensor", static=True),
+    "w=int8,a=int16/row": dict(w="s8", a="s16", op="s16", acc="s32"),
+    "w=int8,a=int8/tensor": dict(w="s8", a="s8", op="s8", acc="s32", a_grain="tensor"),
     "w=bf16,red=bf16": dict(w="bf16", a="bf16", op="bf16", red="bf16"), "w=bf16,norm=bf16": dict(w="bf16", a="bf16", op="bf16", norm="bf16"),
 }  # fmt: skip
 EXACT = dict(w="f64", a="f64", op="f64", acc="f64", red="f64", norm="f64", out="f64")
 
 
 class Policy:
-    def __init__(self, w, a, op, acc="f32", red="f32", norm="f32", out="f32", group=0):
+    def __init__(self, w, a, op, acc="f32", red="f32", norm="f32", out="f32", group=0, w_grain="channel", a_grain="row", static=False):
         self.w, self.a, self.op, self.acc, self.red, self.norm, self.out, self.group = w, a, op, acc, red, norm, out, group
-        self.codes = w in ("s8", "s4")
+        self.w_grain, self.a_grain, self.static = w_grain, a_grain, static
+        self.codes = w not in FLOATS
         self.vectors = "f32" if self.codes else w
         self.between = a if a in FLOATS else red
         self.inner = op if op in FLOATS else "bf16"
@@ -80,11 +94,43 @@ class Value:
         return Value(f(self.array), self.type)
 
 
-class Run:
-    """One evaluation under a policy, with its counts."""
+# The largest code, from which magnitude on a number rounds beyond it, and whether that magnitude itself does.
+TOP = {"s8": 127, "s4": 7, "s16": 32767, "u8": 255, "f8e4m3fn": 448, "f8e5m2": 57344}
+F8 = {"f8e4m3fn": (ml_dtypes.float8_e4m3fn, lambda r: np.abs(r) > 464), "f8e5m2": (ml_dtypes.float8_e5m2, lambda r: np.abs(r) >= 61440)}
 
-    def __init__(self, policy):
-        self.p = policy
+
+class Codes:
+    """x as codes of a type: `value` is code - zero, `scale` and `zero` keep the reduced axes."""
+
+    def __init__(self, x, kind, axis, limits=None):
+        top, f32 = TOP[kind], np.float32
+        low, high = (x.min(axis, keepdims=True), x.max(axis, keepdims=True)) if limits is None else map(f32, limits)
+        low, high = np.minimum(low, f32(0)), np.maximum(high, f32(0))
+        extent = high - low if kind == "u8" else np.maximum(high, -low)
+        scale = (extent / f32(top)).astype(f32)
+        self.scale = np.where(extent == 0, f32(1), np.maximum(scale, np.finfo(f32).tiny))
+        self.zero = np.minimum(np.rint(-low / self.scale), top) if kind == "u8" else f32(0)
+        ratio = (x / self.scale).astype(f32)
+        if kind in F8:
+            narrow, beyond = F8[kind]
+            self.over = beyond(ratio)
+            self.code = np.clip(ratio, -top, top).astype(narrow)
+            self.value = self.code.astype(f32)
+        else:
+            raw = np.rint(ratio) + self.zero
+            bottom = 0 if kind == "u8" else -top
+            self.over = (raw > top) | (raw < bottom)
+            self.code = np.clip(raw, bottom, top)
+            self.value = self.code - self.zero
+
+
+class Run:
+    """One evaluation under a policy, with its counts. `ranges`: of the activations, for static scales. `tokens`: which rows of an
+    activation are tokens."""
+
+    def __init__(self, policy, ranges=None, tokens=None):
+        self.p, self.ranges, self.tokens = policy, ranges, tokens
+        self.seen, self.clipped = [], []
         self.group = None
         self.counts = defaultdict(lambda: [0, 0, 0])
         self.scales = defaultdict(lambda: [math.inf, -math.inf])
@@ -114,32 +160,26 @@ class Run:
     def vector(self, v):
         return Value(v, self.p.vectors)
 
-    def quantise(self, x, top):
-        """Codes and scales along the last axis."""
-        amax = np.abs(x).max(-1)
-        scale = (amax / np.float32(top)).astype(np.float32)
-        scale = np.where(amax == 0, np.float32(1), np.maximum(scale, np.finfo(np.float32).tiny))
-        return np.clip(np.rint(x / scale[..., None]), -top, top), scale
-
     def coded(self, w):
-        """A matrix as codes and scales in the granularity of the policy."""
-        top = 127 if self.p.w == "s8" else 7
-        if self.p.group:
-            codes, scale = self.quantise(w.reshape(len(w), -1, self.p.group), top)
-            return codes.reshape(w.shape), scale
-        return self.quantise(w, top)
+        """A matrix as codes and scales in the granularity of the policy: scales [rows], [rows, groups] or []."""
+        p = self.p
+        if p.group:
+            c = Codes(w.reshape(len(w), -1, p.group), p.w, -1)
+            return c.code.reshape(w.shape), c.scale[..., 0]
+        c = Codes(w, p.w, None if p.w_grain == "tensor" else -1)
+        return c.code, c.scale.reshape(() if p.w_grain == "tensor" else len(w))
 
     def expanded(self, codes, scale):
         """codes times scales, one f32 product each."""
         group = codes.shape[-1] // (scale.shape[-1] if self.p.group else 1)
-        wide = np.repeat(scale, group, -1) if self.p.group else scale[..., None]
+        wide = np.repeat(scale, group, -1) if self.p.group else scale[..., None] if scale.ndim else scale
         return Value(codes.astype(np.float32) * wide, "f32")
 
     def rows(self, table, ids):
         if not self.p.codes:
             return Value(table[ids], self.p.w)
         codes, scale = self.coded(table)
-        return self.expanded(codes[ids], scale[ids])
+        return self.expanded(codes[ids], scale[ids] if scale.ndim else scale)
 
     # -- products
 
@@ -147,28 +187,39 @@ class Run:
         wide = np.float64 if x.type == "f64" else np.float32
         return Value(np.einsum(spec, x.array.astype(wide), y.array.astype(wide), optimize=True), acc)
 
+    def quantised(self, x):
+        """The codes of an activation, counted."""
+        p, at = self.p, len(self.clipped)
+        values = x.array.astype(np.float32)
+        limits = self.ranges[at] if p.static else None
+        with np.errstate(all="ignore"):
+            q = Codes(values, p.op, None if p.a_grain == "tensor" else -1, limits)
+        c = self.counts[self.group]
+        c[0] += int(q.over.sum())
+        c[1] += int((~np.isfinite(values)).sum())
+        c[2] += int(((values != 0) & (q.value == 0)).sum())
+        self.clipped.append(int((q.over & self.tokens[..., None]).sum()))
+        s = self.scales[self.group]
+        s[0], s[1] = min(s[0], float(q.scale.min())), max(s[1], float(q.scale.max()))
+        return q
+
     def linear(self, x, w):
         p = self.p
+        if self.tokens is not None:  # what a calibration sees
+            real = x.array[self.tokens]
+            self.seen.append((min(0.0, float(real.min())), max(0.0, float(real.max()))))
         if not p.codes:
             return self.multiply(self.to(x, p.op), self.to(Value(w, p.w), p.op), "...k,nk->...n", p.acc)
         codes, scale = self.coded(w)
-        if p.op == "s8":
-            values = x.array.astype(np.float32)
-            bad = ~np.isfinite(values)
-            with np.errstate(all="ignore"):
-                rows, row_scale = self.quantise(values, 127)
-                unclipped = np.rint(values / row_scale[..., None])
-            c = self.counts[self.group]
-            c[0] += int((np.abs(unclipped) > 127).sum())
-            c[1] += int(bad.sum())
-            c[2] += int(((values != 0) & (rows == 0)).sum())
-            s = self.scales[self.group]
-            s[0], s[1] = min(s[0], float(row_scale.min())), max(s[1], float(row_scale.max()))
-            sums = np.einsum("...k,nk->...n", rows, codes.astype(np.float64), optimize=True)  # below 2^53: exact
-            return Value(sums.astype(np.float32) * row_scale[..., None] * scale, "f32")
+        if p.op not in FLOATS:
+            q = self.quantised(x)
+            wide = np.float32 if p.op in F8 else np.float64  # integers below 2^53: exact
+            sums = np.einsum("...k,nk->...n", q.value.astype(wide), codes.astype(wide), optimize=True)
+            sums = Value(sums, p.acc).array if p.op in F8 else sums.astype(np.float32)
+            return Value(sums * q.scale * scale, "f32")
         if p.group:
             return self.multiply(self.to(x, p.op), self.to(self.expanded(codes, scale), p.op), "...k,nk->...n", p.acc)
-        sums = self.multiply(self.to(x, p.op), Value(codes, p.op), "...k,nk->...n", p.acc)
+        sums = self.multiply(self.to(x, p.op), Value(codes.astype(np.float32), p.op), "...k,nk->...n", p.acc)
         return self.apply(p.acc, np.multiply, sums, self.to(Value(scale, "f32"), p.acc))
 
     def inner(self, x, y, spec):
@@ -310,7 +361,7 @@ def stored_bytes(weights):
                 out.append([text, name, "values", hashlib.sha256(w.astype(FLOATS[kind]).tobytes()).hexdigest()])
                 continue
             codes, scale = run.coded(w)
-            codes = codes.astype(np.int8)
+            codes = codes if run.p.w in F8 else codes.astype(np.int8)
             if run.p.w == "s4":
                 codes = ((codes[:, 0::2] & 15) | (codes[:, 1::2] & 15) << 4).astype(np.uint8)
             out.append([text, name, "codes", hashlib.sha256(codes.tobytes()).hexdigest()])
@@ -331,21 +382,30 @@ def main():
             continue
         reference = Run(exact).alone(weights, i, hidden, mask).array
         one = {"layer": i, "hidden": place(hidden), "f64_rows": place(reference[:, :2].copy()), "policies": []}
+        # What a calibration on the first text alone finds: the other one is padding to it.
+        alone = np.array([mask[0], np.zeros_like(mask[1])])
+        calibration = Run(Policy(**PRESETS["f32"]), tokens=alone == 1)
+        calibration.alone(weights, i, hidden, alone)
+        ranges = calibration.seen
+        one["calibration_mask"], one["ranges"] = place(alone), place(np.array(ranges, np.float32))
         for text, fields in (PRESETS if i else {**PRESETS, **SPELLED}).items():
-            run = Run(Policy(**fields))
+            run = Run(Policy(**fields), ranges, mask == 1)
             y = run.alone(weights, i, hidden, mask)
             # Stored in the type its values have: half the bytes for the policies that hand on 16 bits.
             kind = run.p.between if BITS[run.p.between] <= BITS[run.p.out] else run.p.out
             assert (y.array.astype(FLOATS[kind]).astype(np.float32) == y.array).all()
-            one["policies"].append({"policy": text, "rel_l2": rel_l2(y.array, reference), "output": place(y.array.astype(FLOATS[kind])), "groups": tally(run)})
-            print(i, text, "%.3e" % one["policies"][-1]["rel_l2"], {g: v["counts"] for g, v in tally(run).items() if any(v["counts"])})
+            one["policies"].append({"policy": text, "rel_l2": rel_l2(y.array, reference), "output": place(y.array.astype(FLOATS[kind])), "groups": tally(run), "clipped": run.clipped})
+            print(i, text, "%.3e" % one["policies"][-1]["rel_l2"], {g: v["counts"] for g, v in tally(run).items() if any(v["counts"])}, run.clipped)
         layers.append(one)
 
     all_ids, all_mask = tokenised(TEXTS, 24)
     reference = Run(exact).model(weights, all_ids, all_mask).array
     whole = {"input_ids": place(all_ids), "attention_mask": place(all_mask), "f64": place(reference), "policies": []}
+    calibration = Run(Policy(**PRESETS["f32"]), tokens=all_mask == 1)
+    calibration.model(weights, all_ids, all_mask)
+    whole["ranges"] = place(np.array(calibration.seen, np.float32))
     for text, fields in PRESETS.items():
-        error = rel_l2(Run(Policy(**fields)).model(weights, all_ids, all_mask).array, reference)
+        error = rel_l2(Run(Policy(**fields), calibration.seen, all_mask == 1).model(weights, all_ids, all_mask).array, reference)
         whole["policies"].append({"policy": text, "rel_l2": error})
         print("whole", text, "%.4e" % error)
 

@@ -24,12 +24,30 @@ static const char *const accepted[] = {
     "w=int4/group:2,a=f32,op=f32,out=f16",
     "w=int8/channel,a=int8/row,op=int8,acc=int32,red=bf16",
     "op=bf16,w=f32,kv=int8,grad=bf16,master=f32,opt=f32",
+    "w8a8-static",
+    "fp8",
+    "w=int8/tensor",
+    "w=int4/tensor,a=f16",
+    "w=int8,a=int8/tensor",
+    "w=int8/tensor,a=int8/tensor:static:p99.99",
+    "w=int8,a=int8/tensor:static:p100",
+    "w=int8,a=uint8",
+    "w=int8,a=uint8/tensor:static",
+    "w=s8,a=u8/tensor:static:p99",
+    "w=int8,a=int16/row,red=bf16",
+    "w=int8,a=int16/tensor:static",
+    "w=fp8,a=fp8",
+    "w=f8e4m3fn/channel,a=f8e4m3fn/row",
+    "w=f8e5m2,a=f8e5m2/tensor:static:p99.9,acc=bf16",
+    "w=f8e4m3fn,a=bf16",
+    "w=f8e5m2/group:8,a=f16,op=f16",
 };
 #define N_ACCEPTED (sizeof accepted / sizeof *accepted)
 
 static bool same_fields(const struct policy *a, const struct policy *b)
 {
-    return a->w == b->w && a->vectors == b->vectors && a->w_grain == b->w_grain && a->w_group == b->w_group &&
+    return a->a_grain == b->a_grain && a->a_static == b->a_static && a->a_percentile == b->a_percentile &&
+           a->w == b->w && a->vectors == b->vectors && a->w_grain == b->w_grain && a->w_group == b->w_group &&
            a->a == b->a && a->between == b->between && a->op == b->op && a->op_inner == b->op_inner &&
            a->acc == b->acc && a->red == b->red && a->norm == b->norm && a->out == b->out && a->kv == b->kv &&
            a->grad == b->grad && a->master == b->master && a->opt == b->opt;
@@ -63,13 +81,17 @@ TEST(ir_policy_presets)
         enum dtype w, a, op, acc;
         enum granularity grain;
         int64_t group;
+        enum granularity a_grain;
+        bool a_static;
     } want[] = {
-        {"f32", DT_F32, DT_F32, DT_F32, DT_F32, GRAIN_CHANNEL, 0},
-        {"bf16", DT_BF16, DT_BF16, DT_BF16, DT_F32, GRAIN_CHANNEL, 0},
-        {"f16", DT_F16, DT_F16, DT_F16, DT_F32, GRAIN_CHANNEL, 0},
-        {"w8a16", DT_S8, DT_BF16, DT_BF16, DT_F32, GRAIN_CHANNEL, 0},
-        {"w8a8", DT_S8, DT_S8, DT_S8, DT_S32, GRAIN_CHANNEL, 0},
-        {"w4a16", DT_S4, DT_BF16, DT_BF16, DT_F32, GRAIN_GROUP, 32},
+        {"f32", DT_F32, DT_F32, DT_F32, DT_F32, GRAIN_CHANNEL, 0, GRAIN_CHANNEL, false},
+        {"bf16", DT_BF16, DT_BF16, DT_BF16, DT_F32, GRAIN_CHANNEL, 0, GRAIN_CHANNEL, false},
+        {"f16", DT_F16, DT_F16, DT_F16, DT_F32, GRAIN_CHANNEL, 0, GRAIN_CHANNEL, false},
+        {"w8a16", DT_S8, DT_BF16, DT_BF16, DT_F32, GRAIN_CHANNEL, 0, GRAIN_CHANNEL, false},
+        {"w8a8", DT_S8, DT_S8, DT_S8, DT_S32, GRAIN_CHANNEL, 0, GRAIN_CHANNEL, false},
+        {"w8a8-static", DT_S8, DT_S8, DT_S8, DT_S32, GRAIN_CHANNEL, 0, GRAIN_TENSOR, true},
+        {"w4a16", DT_S4, DT_BF16, DT_BF16, DT_F32, GRAIN_GROUP, 32, GRAIN_CHANNEL, false},
+        {"fp8", DT_F8E4M3FN, DT_F8E4M3FN, DT_F8E4M3FN, DT_F32, GRAIN_TENSOR, 0, GRAIN_TENSOR, false},
     };
     struct error err = {0};
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
@@ -78,10 +100,11 @@ TEST(ir_policy_presets)
         CHECK(strstr(policy_presets(), want[i].name));
         CHECK(p.w == want[i].w && p.a == want[i].a && p.op == want[i].op && p.acc == want[i].acc);
         CHECK(p.w_grain == want[i].grain && p.w_group == want[i].group);
+        CHECK(p.a_grain == want[i].a_grain && p.a_static == want[i].a_static);
         CHECK(p.red == DT_F32 && p.norm == DT_F32 && p.out == DT_F32);
-        CHECK(p.vectors == (dtype_is_float(p.w) ? p.w : DT_F32));
-        CHECK(p.between == (p.a == DT_S8 ? DT_F32 : p.a));
-        CHECK(p.op_inner == (p.op == DT_S8 ? DT_BF16 : p.op));
+        CHECK(p.vectors == (dtype_bits(p.w) >= 16 ? p.w : DT_F32));
+        CHECK(p.between == (dtype_bits(p.a) == 8 ? DT_F32 : p.a));
+        CHECK(p.op_inner == (dtype_bits(p.op) == 8 ? DT_BF16 : p.op));
         CHECK(p.kv == DT_INVALID && p.grad == DT_INVALID && p.master == DT_INVALID && p.opt == DT_INVALID);
     }
 }
@@ -114,20 +137,38 @@ TEST(ir_policy_refuses)
         {"w=int8/group:32x", "expected tensor"},
         {"w=int8/group: 32", "expected tensor"},
         {"w=int8/group:", "expected tensor"},
-        {"w=int8/tensor", "integer weights take /channel or /group:N"},
-        {"w=int8,a=int8/tensor,op=int8", "quantised per row (a=s8/row)"},
-        {"w=int8,a=int8/group:4,op=int8", "quantised per row"},
-        {"fp8", "8-bit floats are not lowered"},
-        {"w=bf16,a=fp8", "8-bit floats are not lowered"},
-        {"w=int16", "no such type"},
+        {"w=int8,a=int8/group:4,op=int8", "quantised per row (a=s8/row) or per tensor"},
+        {"w=int8,a=int8/row:static", "a static scale is one per tensor (a=s8/tensor:static)"},
+        {"w=int8,a=int8/tensor:dynamic", "a=.../tensor:dynamic: expected static"},
+        {"w=int8,a=int8/tensor:", "expected static"},
+        {"w=int8,a=int8/tensor:static:99", "expected p and a percentage above 50"},
+        {"w=int8,a=int8/tensor:static:p50", "above 50 and at most 100"},
+        {"w=int8,a=int8/tensor:static:p100.5", "above 50 and at most 100"},
+        {"w=int8,a=int8/tensor:static:pnan", "above 50 and at most 100"},
+        {"w=int8,a=int8/tensor:static:p99:p98", "above 50 and at most 100"},
+        {"w=int8/tensor:static", "w=.../tensor:static: expected tensor, channel"},
+        {"w=int8,a=f32/tensor:static", "a=f32 takes no granularity"},
+        {"w=bf16,a=fp8", "f8e4m3fn products need w=f8e4m3fn/tensor or w=f8e4m3fn/channel"},
+        {"w=f8e5m2,a=fp8", "f8e4m3fn products need"},
+        {"w=fp8/group:32,a=fp8", "f8e4m3fn products need"},
+        {"w=fp8,a=fp8,op=bf16", "f8e4m3fn activations need op=f8e4m3fn"},
+        {"w=fp8,a=bf16,op=fp8", "f8e4m3fn products need"},
+        {"w=fp8,a=fp8,acc=int32", "acc, red, norm and out are"},
+        {"w=f8e4m3", "weights cannot be stored as f8e4m3 "},
+        {"w=int8,a=f8e3m4", "activations cannot be f8e3m4"},
+        {"w=int16", "weights cannot be stored as s16"},
+        {"w=uint8", "weights cannot be stored as u8"},
+        {"w=int8,a=uint8,op=int8", "s8 products need"},
+        {"w=int8/group:32,a=uint8", "u8 products need w=int8/channel, a=u8/row or a=u8/tensor"},
+        {"w=int4,a=int16", "s16 products need"},
         {"w=s16", "weights cannot be stored as s16"},
         {"w=f64", "weights cannot be stored as f64"},
-        {"w=int8/group:32,a=int8,op=int8", "int8 products need w=int8/channel"},
-        {"w=int4,a=int8,op=int8", "int8 products need"},
-        {"w=int8,a=bf16,op=int8", "int8 products need"},
-        {"w=int8,a=int8,op=int8,acc=f32", "int8 products need"},
+        {"w=int8/group:32,a=int8,op=int8", "s8 products need w=int8/channel"},
+        {"w=int4,a=int8,op=int8", "s8 products need"},
+        {"w=int8,a=bf16,op=int8", "s8 products need"},
+        {"w=int8,a=int8,op=int8,acc=f32", "s8 products need"},
         {"w=f32,op=f64", "products cannot take f64 operands"},
-        {"w=int8,a=int8,op=bf16", "int8 activations need op=int8"},
+        {"w=int8,a=int8,op=bf16", "s8 activations need op=s8"},
         {"w=f32,a=s32,op=f32", "activations cannot be s32"},
         {"w=f32,acc=f64", "acc, red, norm and out are f32, bf16 or f16, not f64"},
         {"w=f32,acc=int32", "not s32"},
@@ -184,7 +225,10 @@ TEST(ir_policy_parts_say_everything)
             CHECK(json_string_length(json_object_get(part, "detail")) > 10);
         }
         const char *weights = json_string_value(json_object_get(json_array_get(all, 0), "detail"));
-        CHECK(dtype_is_float(p.w) == !strstr(weights, "scale = amax"));
+        CHECK(policy_has_scales(p.w) == (strstr(weights, "scale = amax") != NULL));
+        const char *activations = json_string_value(json_object_get(json_array_get(all, 2), "detail"));
+        CHECK(policy_has_scales(p.a) == (strstr(activations, "scale = ") != NULL));
+        CHECK(p.a_static == (strstr(activations, "static: from") != NULL));
         CHECK((p.w_grain == GRAIN_GROUP) == (strstr(weights, "groups of") != NULL));
         CHECK((p.kv != DT_INVALID) ==
               (strstr(json_string_value(json_object_get(json_array_get(all, 9), "detail")), "asked for") != NULL));
@@ -215,7 +259,7 @@ static bool is_weight_linear(const struct instruction *in)
 static void check_types(const struct policy *p, const struct module *m)
 {
     int linears = 0, inners = 0, norms = 0, stores = 0, codes = 0;
-    bool has_codes = !dtype_is_float(p->w);
+    bool has_codes = policy_has_scales(p->w);
     for (int i = 0; i < m->n_instructions; i++) {
         const struct instruction *in = &m->instructions[i];
         enum op_class class = op_info(in->op)->class;
@@ -223,7 +267,7 @@ static void check_types(const struct policy *p, const struct module *m)
         if (is_weight_linear(in)) {
             linears++;
             CHECK_INT(m->instructions[in->operands[0]].shape.dtype, p->op);
-            CHECK_INT(m->instructions[in->operands[1]].shape.dtype, p->op);
+            CHECK_INT(m->instructions[in->operands[1]].shape.dtype, dtype_is_integer(p->op) ? DT_S8 : p->op);
             CHECK_INT(t, p->acc);
         } else if (in->op == OP_DOT) {
             inners++;
@@ -250,7 +294,7 @@ static void check_types(const struct policy *p, const struct module *m)
         if (q->role != ROLE_WEIGHT)
             continue;
         codes += q->binding.part == BIND_CODES;
-        enum dtype want = q->binding.part == BIND_CODES    ? p->w == DT_S4 ? DT_U8 : DT_S8
+        enum dtype want = q->binding.part == BIND_CODES    ? p->w == DT_S4 ? DT_U8 : p->w
                           : q->binding.part == BIND_SCALES ? DT_F32
                           : s->rank == 2                   ? p->w
                                                            : p->vectors;
@@ -282,11 +326,11 @@ TEST(ir_policy_pass_puts_types_where_they_belong)
             REQUIRE_OK(module_apply_policy(&f32, &p, instrument, &m, &err), &err);
             if (!instrument)
                 check_types(&p, &m);
-            CHECK_INT(m.n_results, instrument ? 3 : 1);
+            CHECK_INT(m.n_results, instrument ? 3 + policy_has_scales(p.a) : 1);
             // A policy is put into a module once, and the reference is made before.
             struct module twice;
             module_init(&twice, &arena, "twice");
-            if (!dtype_is_float(p.w)) {
+            if (policy_has_scales(p.w)) {
                 CHECK_INT(module_apply_policy(&m, &p, false, &twice, &err), ERR_INTERNAL);
                 CHECK(strstr(err.message, "has a policy already"));
                 error_clear(&err);

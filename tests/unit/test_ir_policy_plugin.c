@@ -73,7 +73,8 @@ static struct nearness nearness_allowed(const struct policy *p, double expected_
     double unit = p->a == DT_F16 ? 0x1p-11 : 0x1p-8;
     if (p->op == DT_F32) // the order of the sums is all there is: two runs differ as much as each errs (measured 1.15)
         return (struct nearness){2 * expected_error, 1};
-    if (p->op == DT_S8) // integer sums are exact: only a code of an activation may flip (measured 4e-6 of the error)
+    if (dtype_is_integer(
+            p->op)) // integer sums are exact: only a code of an activation may flip (measured 4e-6 of the error)
         return (struct nearness){0.01 * expected_error, 0.01};
     if (p->red != DT_F32 || p->norm != DT_F32)    // 16-bit sums round in every step, in an order of the device's own
         return (struct nearness){2 * unit, 0.12}; // (measured 1.6 and 0.075)
@@ -90,8 +91,10 @@ static void check_instrument(const struct module *from, const json_t *groups, co
         const json_t *list = json_object_get(want, "counts"), *range = json_object_get(want, "scales");
         for (size_t k = 0; k < 3; k++) {
             long long expected = json_integer_value(json_array_get(list, k));
-            // A value within a rounding error of the threshold may fall on either side.
-            long long slack = expected / 100 + (expected > 0);
+            // A value within a rounding error of the threshold may fall on either side. Far below zero GELU is zero or
+            // not by the last bit of erf, which is the library's own: counted as flushed, or not (33 values measured).
+            bool tail = k == 2 && expected && strcmp(names[g], "MLP") == 0;
+            long long slack = expected / 100 + (expected > 0) + (tail ? 40 : 0);
             if (!CHECK(llabs(counts[3 * g + (int)k] - expected) <= slack))
                 printf("  %s: %s: count %zu is %d, not %lld\n", policy, names[g], k, counts[3 * g + (int)k], expected);
         }
@@ -107,20 +110,43 @@ static void check_instrument(const struct module *from, const json_t *groups, co
     }
 }
 
-static void check_policy(struct lab *l, const struct module *f32, const json_t *one, const void *const *inputs,
-                         const double *reference)
+// Values clipped of each activation, without padding. A value within a rounding error of the threshold may fall on
+// either side, and there are few.
+static void check_clipped(const json_t *list, const int32_t *clipped, const char *policy)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        long long want = json_integer_value(json_array_get(list, i));
+        if (!CHECK(llabs(clipped[i] - want) <= (want > 0)))
+            printf("  %s: activation %zu: %d clipped, not %lld\n", policy, i, clipped[i], want);
+    }
+}
+
+// Static scales are made from the ranges that numpy found, so that what is compared is what follows from them.
+static void use_ranges(struct lab *l, struct policy *p, const json_t *ranges)
+{
+    const void *bytes;
+    struct shape s = ir_fixture_array(&l->f, ranges, &bytes);
+    p->ranges = bytes;
+    p->n_ranges = (int)s.dims[0];
+}
+
+static void check_policy(struct lab *l, const struct module *f32, const json_t *one, const json_t *ranges,
+                         const void *const *inputs, const double *reference)
 {
     const char *text = json_string_value(json_object_get(one, "policy"));
     struct arena arena;
     struct module m;
     struct policy p;
     struct error err = {0};
-    void *outs[3];
+    void *outs[4] = {0};
+    const json_t *clipped = json_object_get(one, "clipped");
     arena_init(&arena);
     module_init(&m, &arena, text);
     REQUIRE_OK(policy_parse(&p, text, &err), &err);
+    use_ranges(l, &p, ranges);
     REQUIRE_OK(module_apply_policy(f32, &p, true, &m, &err), &err);
-    REQUIRE(m.n_results == 3 && ir_run_bound(&l->r, &l->c, &m, inputs, outs));
+    REQUIRE(m.n_results == (json_array_size(clipped) ? 4 : 3));
+    REQUIRE(ir_run_bound(&l->r, &l->c, &m, inputs, outs));
     const void *bytes;
     struct shape s = ir_fixture_array(&l->f, json_object_get(one, "output"), &bytes);
     int64_t n = shape_elements(&s);
@@ -135,10 +161,33 @@ static void check_policy(struct lab *l, const struct module *f32, const json_t *
     if (!CHECK(apart <= allowed.apart) || !CHECK(fabs(error / expected - 1) <= allowed.error))
         printf("  %s: error %g, numpy's %g, apart %g\n", text, error, expected, apart);
     check_instrument(f32, json_object_get(one, "groups"), outs[1], outs[2], text);
+    check_clipped(clipped, outs[3], text);
     free(got);
     free(want);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         free(outs[i]);
+    arena_release(&arena);
+}
+
+// The ranges of the activations, with one text of two left out by the mask: numpy's, but for the order of f32 sums.
+static void check_calibration(struct lab *l, const struct module *f32, const json_t *one, const void *hidden)
+{
+    struct arena arena;
+    struct module m;
+    const void *inputs[2] = {hidden, NULL}, *bytes;
+    void *out;
+    arena_init(&arena);
+    module_init(&m, &arena, "calibration");
+    ir_fixture_array(&l->f, json_object_get(one, "calibration_mask"), &inputs[1]);
+    struct shape s = ir_fixture_array(&l->f, json_object_get(one, "ranges"), &bytes);
+    const float *want = bytes;
+    REQUIRE_OK(module_calibration(f32, 0, &m, &l->r.err), &l->r.err);
+    REQUIRE(m.n_results == 1 && ir_run_bound(&l->r, &l->c, &m, inputs, &out));
+    REQUIRE(module_activations(f32, NULL, 0) == s.dims[0]);
+    const float *got = out;
+    for (int64_t i = 0; i < 2 * s.dims[0]; i++)
+        CHECK_NEAR((double)got[i], (double)want[i], 1e-5 * fabs((double)want[i])); // f32 sums of up to 1536 terms
+    free(out);
     arena_release(&arena);
 }
 
@@ -167,7 +216,8 @@ static void check_layer(struct lab *l, size_t which)
     }
     const json_t *policies = json_object_get(one, "policies");
     for (size_t i = 0; i < json_array_size(policies); i++)
-        check_policy(l, &f32, json_array_get(policies, i), inputs, reference);
+        check_policy(l, &f32, json_array_get(policies, i), json_object_get(one, "ranges"), inputs, reference);
+    check_calibration(l, &f32, one, inputs[0]);
     free(reference);
     arena_release(&arena);
 }
@@ -185,6 +235,74 @@ TEST(ir_policy_plugin_layer_3)
     struct lab l;
     REQUIRE(lab_open(&l));
     check_layer(&l, 1);
+    lab_close(&l);
+}
+
+// One layer under a policy, in f64; NULL after printing why not.
+static double *run_layer(struct lab *l, const struct module *f32, const char *text, bool emulate,
+                         const void *const *inputs, int64_t *n)
+{
+    struct arena arena;
+    struct module m;
+    struct policy p;
+    void *out;
+    double *y = NULL;
+    arena_init(&arena);
+    module_init(&m, &arena, text);
+    if (CHECK(policy_parse(&p, text, &l->r.err) == 0)) {
+        p.emulate = emulate;
+        if (CHECK(module_apply_policy(f32, &p, false, &m, &l->r.err) == 0) &&
+            ir_run_bound(&l->r, &l->c, &m, inputs, &out)) {
+            *n = result_elements(&m, 0);
+            y = result_doubles(&m, 0, out);
+            free(out);
+        }
+    }
+    arena_release(&arena);
+    return y;
+}
+
+// Emulated products have the same values: integers to the bit, floats but for the order of f32 sums, which may flip the
+// roundings behind them.
+TEST(ir_policy_plugin_emulates)
+{
+    static const struct {
+        const char *policy;
+        double apart;
+    } cases[] = {
+        {"w=int8,a=uint8/row", 0},
+        {"w=int8,a=uint8/tensor", 0},
+        {"w=int8,a=int16/row", 0},
+        {"fp8", 0x1p-9}, // an activation's code has 4 bits; few are flipped (measured 2.7e-5)
+        {"w=f8e5m2,a=f8e5m2", 0x1p-8},
+        {"f16", 0x1p-11}, // one unit of f16 (measured 3e-5)
+    };
+    struct lab l;
+    struct arena arena;
+    struct module f32;
+    const void *inputs[2];
+    REQUIRE(lab_open(&l));
+    const json_t *one = json_array_get(json_object_get(l.f.root, "layers"), 0);
+    struct shape s = ir_fixture_array(&l.f, json_object_get(one, "hidden"), &inputs[0]);
+    ir_fixture_array(&l.f, json_object_get(l.f.root, "attention_mask"), &inputs[1]);
+    arena_init(&arena);
+    module_init(&f32, &arena, "layer");
+    struct bert_build how = {.batch = s.dims[0], .seq = s.dims[1], .first_layer = 0, .last_layer = 0};
+    REQUIRE_OK(bert_module(&l.bert, &how, &f32, &l.r.err), &l.r.err);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t n = 0;
+        double *direct = run_layer(&l, &f32, cases[i].policy, false, inputs, &n);
+        double *emulated = run_layer(&l, &f32, cases[i].policy, true, inputs, &n);
+        REQUIRE(direct && emulated);
+        double apart = ir_rel_l2(emulated, direct, n);
+        if (getenv("ASSAY_TEST_VERBOSE"))
+            printf("  %s: %g\n", cases[i].policy, apart);
+        if (!CHECK(apart <= cases[i].apart))
+            printf("  %s: %g\n", cases[i].policy, apart);
+        free(direct);
+        free(emulated);
+    }
+    arena_release(&arena);
     lab_close(&l);
 }
 
@@ -219,6 +337,7 @@ TEST(ir_policy_plugin_whole_model)
         void *out;
         module_init(&m, &arena, text);
         REQUIRE_OK(policy_parse(&p, text, &err), &err);
+        use_ranges(&l, &p, json_object_get(whole, "ranges"));
         REQUIRE_OK(module_apply_policy(&f32, &p, false, &m, &err), &err);
         REQUIRE(ir_run_bound(&l.r, &l.c, &m, inputs, &out));
         double *got = result_doubles(&m, 0, out), error = ir_rel_l2(got, reference, n);

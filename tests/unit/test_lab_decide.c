@@ -184,6 +184,11 @@ TEST(lab_decide_advice_follows_what_is_missed)
         {"w8a8", "p50_ms<=0.1 and items_per_s>=1e9 and top1>=0.5", "w8a8: accurate enough but too slow"},
         {"f32", "weight_bytes<=1 and p50_ms<=0.1", "f32: accurate enough but too large"},
         {"w8a8", "p50_ms<=0.1 and top1>=2", "w8a8: floating activations"},
+        {"w8a8-static", "top1>=2", "a scale for every row, made in every call: --policy w=s8/channel,a=s8/row"},
+        {"w=int8,a=uint8/tensor", "top1>=2", "--policy w=s8/channel,a=u8/row"},
+        {"w=int8/tensor,a=int16/row", "top1>=2", "a scale for every channel: --policy w=s8/channel,a=s16/row"},
+        {"fp8", "top1>=2", "--policy w=f8e4m3fn/channel,a=f8e4m3fn/row"},
+        {"w=f8e5m2/channel,a=f8e5m2/row", "top1>=2", "--policy w=f8e5m2/channel,a=bf16"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct rig r;

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products whose activations are quantised, and what a calibration needs to know of them.
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ir/policy_pass.h"
+#include "ir/retype.h"
+#include "num/affine.h"
+
+#define MAX_CHUNK     32  // values in one concatenation
+#define UNSIGNED_ZERO 128 // u8 codes less this are s8 codes
+
+bool pass_is_matrix_weight(const struct module *m, int value)
+{
+    const struct instruction *in = &m->instructions[value];
+    return in->op == OP_PARAMETER && m->parameters[in->parameter].role == ROLE_WEIGHT && in->shape.rank == 2 &&
+           dtype_is_float(in->shape.dtype);
+}
+
+bool pass_is_linear(const struct module *m, const struct instruction *in)
+{
+    return in->op == OP_DOT && dtype_is_float(in->shape.dtype) && pass_is_matrix_weight(m, in->operands[1]) &&
+           in->dot.n_batch == 0 && in->dot.n_contract == 1 && in->dot.rhs_contract[0] == 1 &&
+           in->dot.lhs_contract[0] == m->instructions[in->operands[0]].shape.rank - 1;
+}
+
+// The input that says which tokens are padding, [batch, seq]; -1 when there is none.
+static int find_mask(const struct module *m)
+{
+    for (int i = 0; i < m->n_parameters; i++) {
+        const struct parameter *p = &m->parameters[i];
+        if (p->role == ROLE_INPUT && strcmp(p->name, "attention_mask") == 0 &&
+            m->instructions[p->instruction].shape.rank == 2)
+            return p->instruction;
+    }
+    return -1;
+}
+
+static int64_t rows_of(const struct shape *s)
+{
+    return s->rank && s->dims[s->rank - 1] ? shape_elements(s) / s->dims[s->rank - 1] : 0;
+}
+
+int module_activations(const struct module *m, struct activation *out, int max)
+{
+    int n = 0, mask = find_mask(m);
+    int64_t tokens = mask >= 0 ? shape_elements(&m->instructions[mask].shape) : -1;
+    for (int i = 0; i < m->n_instructions; i++) {
+        const struct instruction *in = &m->instructions[i];
+        if (!pass_is_linear(m, in))
+            continue;
+        if (n < max) {
+            const struct shape *x = &m->instructions[in->operands[0]].shape;
+            out[n] = (struct activation){i, in->scope, in->group, rows_of(x), x->dims[x->rank - 1], false};
+            out[n].masked = out[n].rows == tokens;
+        }
+        n++;
+    }
+    return n;
+}
+
+static const int all_dims[SHAPE_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+
+static int reduce_all(struct builder *b, enum opcode reducer, int x)
+{
+    return build_reduce(b, reducer, x, all_dims, builder_shape(b, x)->rank);
+}
+
+// Predicate of x's shape: true where the row is a token and no padding; -1 when rows are no tokens.
+static int real_rows(struct builder *b, int mask, int x)
+{
+    if (mask < 0 || x < 0)
+        return -1;
+    struct shape shape = *builder_shape(b, x), tokens = *builder_shape(b, mask);
+    if (rows_of(&shape) != shape_elements(&tokens))
+        return -1;
+    int real = build_compare(b, CMP_NE, mask, build_splat(b, tokens, 0));
+    real = build_reshape(b, real, shape.rank - 1, shape.dims);
+    return build_broadcast_leading(b, real, x);
+}
+
+// ---- codes
+
+struct quantised {
+    int codes;
+    int whole; // the codes as f32 values; -1 for 8-bit floats
+    int scale; // f32, per row or one
+    int zero;  // s32 zero point of the same shape, -1 when it is 0
+};
+
+// A dynamic scale: of the range (max - min, or the largest magnitude) that the largest code stands for.
+static int scale_of(struct pass *s, int range)
+{
+    struct builder *b = &s->b;
+    struct shape shape = *builder_shape(b, range);
+    int scale = build_binary_scalar(b, OP_DIVIDE, range, policy_code_max(s->policy->a));
+    scale = build_binary_scalar(b, OP_MAXIMUM, scale, FLT_MIN);
+    int zero = build_splat(b, shape, 0), one = build_splat(b, shape, 1);
+    return build_select(b, build_compare(b, CMP_EQ, range, zero), one, scale);
+}
+
+// Scale and, as f32, zero point (-1 for none) of the activation at hand.
+static int find_scale(struct pass *s, int x, int *zero)
+{
+    struct builder *b = &s->b;
+    const struct policy *p = s->policy;
+    int rank = builder_shape(b, x)->rank, last = rank - 1;
+    const int *dims = p->a_grain == GRAIN_TENSOR ? all_dims : &last;
+    int n = p->a_grain == GRAIN_TENSOR ? rank : 1;
+    *zero = -1;
+    if (p->a_static) {
+        float scale = NAN;
+        int point = 0;
+        if (s->n_activations < p->n_ranges)
+            policy_static_scale(p, p->ranges[s->n_activations], &scale, &point);
+        if (policy_is_affine(p))
+            *zero = build_splat(b, SHAPE(DT_F32), point);
+        return build_splat(b, SHAPE(DT_F32), (double)scale);
+    }
+    if (!policy_is_affine(p))
+        return scale_of(s, build_reduce(b, OP_MAXIMUM, build_unary(b, OP_ABS, x), dims, n));
+    int low = build_binary_scalar(b, OP_MINIMUM, build_reduce(b, OP_MINIMUM, x, dims, n), 0);
+    int high = build_binary_scalar(b, OP_MAXIMUM, build_reduce(b, OP_MAXIMUM, x, dims, n), 0);
+    int scale = scale_of(s, build_binary(b, OP_SUBTRACT, high, low));
+    int point =
+        build_unary(b, OP_ROUND_NEAREST_EVEN, build_binary(b, OP_DIVIDE, build_unary(b, OP_NEGATE, low), scale));
+    *zero = build_binary_scalar(b, OP_MINIMUM, point, policy_code_max(p->a));
+    return scale;
+}
+
+// x became codes; `over` is where a value lay beyond them, `gone` where one that was not zero now stands for zero.
+static void count_loss(struct pass *s, int x, int over, int gone)
+{
+    struct builder *b = &s->b;
+    if (!s->instrument)
+        return;
+    pass_count(s, 0, over);
+    pass_count(s, 1, build_unary(b, OP_NOT, build_unary(b, OP_IS_FINITE, x)));
+    pass_count(s, 2,
+               build_binary(b, OP_AND, build_compare(b, CMP_NE, x, build_splat(b, *builder_shape(b, x), 0)), gone));
+    int real = real_rows(b, s->mask, x);
+    int counted = real < 0 ? over : build_binary(b, OP_AND, over, real);
+    if (s->n_activations < s->max_activations)
+        s->clipped[s->n_activations] = reduce_all(b, OP_ADD, build_convert(b, counted, DT_S32));
+}
+
+// 8-bit floats: clamped, so that a cast that makes NaN or infinity of what is too large has nothing to do. What counts
+// as clipped is what rounds beyond the largest number: from half its spacing above it (a tie goes to the even code,
+// which is the largest number of E4M3 and the infinity of E5M2).
+static void quantise_float(struct pass *s, int x, int ratio, struct quantised *q)
+{
+    struct builder *b = &s->b;
+    struct shape shape = *builder_shape(b, x);
+    bool e4m3 = s->policy->a == DT_F8E4M3FN;
+    double top = policy_code_max(s->policy->a);
+    int clamped = build_clamp(b, build_splat(b, shape, -top), ratio, build_splat(b, shape, top));
+    q->codes = build_convert(b, clamped, s->policy->a);
+    q->whole = -1;
+    if (!s->instrument)
+        return;
+    int over = build_compare(b, e4m3 ? CMP_GT : CMP_GE, build_unary(b, OP_ABS, ratio),
+                             build_splat(b, shape, e4m3 ? 464 : 61440));
+    int back = build_convert(b, q->codes, DT_F32);
+    count_loss(s, x, over, build_compare(b, CMP_EQ, back, build_splat(b, shape, 0)));
+}
+
+static void quantise_integer(struct pass *s, int x, int ratio, int zero, struct quantised *q)
+{
+    struct builder *b = &s->b;
+    struct shape shape = *builder_shape(b, x);
+    double top = policy_code_max(s->policy->a), bottom = zero < 0 ? -top : 0;
+    int wide_zero = zero < 0 ? build_splat(b, shape, 0) : build_broadcast_leading(b, zero, x);
+    int code = build_unary(b, OP_ROUND_NEAREST_EVEN, ratio);
+    if (zero >= 0)
+        code = build_binary(b, OP_ADD, code, wide_zero);
+    int high = build_splat(b, shape, top), low = build_splat(b, shape, bottom);
+    q->whole = build_clamp(b, low, code, high);
+    q->codes = build_convert(b, q->whole, s->policy->a);
+    q->zero = zero < 0 ? -1 : build_convert(b, zero, DT_S32);
+    if (!s->instrument)
+        return;
+    int over = build_binary(b, OP_OR, build_compare(b, CMP_GT, code, high), build_compare(b, CMP_LT, code, low));
+    count_loss(s, x, over, build_compare(b, CMP_EQ, q->whole, wide_zero));
+}
+
+// The rule of num/quantize.h, on the device.
+static struct quantised quantise(struct pass *s, int x)
+{
+    struct builder *b = &s->b;
+    struct quantised q = {.zero = -1};
+    int zero;
+    x = build_convert(b, x, DT_F32);
+    q.scale = find_scale(s, x, &zero);
+    int ratio = build_binary(b, OP_DIVIDE, x, build_broadcast_leading(b, q.scale, x));
+    if (dtype_is_float(s->policy->a))
+        quantise_float(s, x, ratio, &q);
+    else
+        quantise_integer(s, x, ratio, zero, &q);
+    pass_track_scales(s, q.scale);
+    s->n_activations++;
+    return q;
+}
+
+// ---- exact sums of integer products
+
+// Products of codes of magnitude `top` and 127, summed in s32; in blocks that cannot overflow, which are added in s64.
+static int exact_dot(struct pass *s, const struct instruction *in, int x, int w, double top)
+{
+    struct builder *b = &s->b;
+    int last = builder_shape(b, x)->rank - 1;
+    int64_t columns = builder_shape(b, x)->dims[last],
+            most = (int64_t)affine_safe_inputs((int32_t)top, (int32_t)policy_code_max(DT_S8));
+    int64_t blocks = columns ? (columns + most - 1) / most : 1;
+    int sum = -1;
+    if (blocks == 1)
+        return pass_dot(s, in, x, w, DT_S32);
+    for (int64_t i = 0; i < blocks; i++) {
+        int64_t from = columns * i / blocks, to = columns * (i + 1) / blocks;
+        int part = pass_dot(s, in, build_slice_axis(b, x, last, from, to), build_slice_axis(b, w, 1, from, to), DT_S32);
+        part = build_convert(b, part, DT_S64);
+        sum = i ? build_binary(b, OP_ADD, sum, part) : part;
+    }
+    return sum;
+}
+
+// sums + factor * (the sum of each channel's weights), where factor is s32: per row, one, or a constant.
+static int add_weight_sums(struct pass *s, int sums, int w, int factor)
+{
+    struct builder *b = &s->b;
+    enum dtype type = builder_shape(b, sums)->dtype;
+    const int one = 1;
+    int total = build_reduce(b, OP_ADD, build_convert(b, build_convert(b, w, DT_S32), type), &one, 1);
+    int by = build_broadcast_leading(b, build_convert(b, factor, type), sums);
+    return build_binary(b, OP_ADD, sums, build_binary(b, OP_MULTIPLY, by, build_broadcast_trailing(b, total, sums)));
+}
+
+// s16 codes as 256 * high + low + 128, with halves of 8 bits.
+static int dot_of_halves(struct pass *s, const struct instruction *in, int whole, int w)
+{
+    struct builder *b = &s->b;
+    int high = build_unary(b, OP_FLOOR, build_binary_scalar(b, OP_DIVIDE, whole, 256));
+    int low = build_binary(b, OP_SUBTRACT, whole, build_binary_scalar(b, OP_MULTIPLY, high, 256));
+    low = build_binary_scalar(b, OP_SUBTRACT, low, UNSIGNED_ZERO);
+    int highs = build_convert(b, exact_dot(s, in, build_convert(b, high, DT_S8), w, UNSIGNED_ZERO), DT_S64);
+    int lows = build_convert(b, exact_dot(s, in, build_convert(b, low, DT_S8), w, UNSIGNED_ZERO), DT_S64);
+    int sums = build_binary(b, OP_ADD, build_binary_scalar(b, OP_MULTIPLY, highs, 256), lows);
+    return add_weight_sums(s, sums, w, build_splat(b, SHAPE(DT_S32), UNSIGNED_ZERO));
+}
+
+// sum over k of (code - zero) * w: sum of code * w, less zero times the sum of w. Weights have no zero point.
+static int integer_sums(struct pass *s, const struct instruction *in, const struct quantised *q, int w)
+{
+    struct builder *b = &s->b;
+    const struct policy *p = s->policy;
+    if (p->emulate && p->a == DT_S16)
+        return dot_of_halves(s, in, q->whole, w);
+    if (q->zero < 0)
+        return exact_dot(s, in, q->codes, w, policy_code_max(p->a));
+    int codes = q->codes, zero = q->zero;
+    double top = policy_code_max(p->a);
+    if (p->emulate) {
+        codes = build_convert(b, build_binary_scalar(b, OP_SUBTRACT, q->whole, UNSIGNED_ZERO), DT_S8);
+        zero = build_binary_scalar(b, OP_SUBTRACT, zero, UNSIGNED_ZERO);
+        top = UNSIGNED_ZERO;
+    }
+    return add_weight_sums(s, exact_dot(s, in, codes, w, top), w, build_unary(b, OP_NEGATE, zero));
+}
+
+int pass_quantised_linear(struct pass *s, const struct instruction *in, int x, int codes, int scales)
+{
+    struct builder *b = &s->b;
+    struct quantised q = quantise(s, x);
+    int sums;
+    if (!dtype_is_float(s->policy->op)) {
+        sums = integer_sums(s, in, &q, codes);
+    } else {
+        enum dtype wide = s->policy->emulate ? DT_BF16 : s->policy->op; // bf16 holds every value of both
+        sums = pass_dot(s, in, build_convert(b, q.codes, wide), build_convert(b, codes, wide), s->policy->acc);
+    }
+    sums = build_convert(b, sums, DT_F32);
+    sums = build_binary(b, OP_MULTIPLY, sums, build_broadcast_leading(b, q.scale, sums));
+    return build_binary(b, OP_MULTIPLY, sums, build_broadcast_trailing(b, scales, sums));
+}
+
+// ---- results that hold a row per activation
+
+static int concatenate_rows(struct builder *b, int *rows, int n)
+{
+    while (n > 1) {
+        int made = 0;
+        for (int i = 0; i < n; i += MAX_CHUNK) {
+            int m = n - i < MAX_CHUNK ? n - i : MAX_CHUNK;
+            rows[made++] = m == 1 ? rows[i] : build_concatenate(b, rows + i, m, 0);
+        }
+        n = made;
+    }
+    return rows[0];
+}
+
+int pass_clipped(struct pass *s)
+{
+    struct builder *b = &s->b;
+    if (!s->max_activations)
+        return -1;
+    for (int i = 0; i < s->max_activations; i++)
+        s->clipped[i] = build_reshape(b, s->clipped[i], 1, (int64_t[]){1});
+    return concatenate_rows(b, s->clipped, s->max_activations);
+}
+
+// [1, 2]: the smallest and the largest value.
+static int range_row(struct builder *b, int x)
+{
+    int both[2] = {reduce_all(b, OP_MINIMUM, x), reduce_all(b, OP_MAXIMUM, x)};
+    for (int i = 0; i < 2; i++)
+        both[i] = build_reshape(b, both[i], 2, (int64_t[]){1, 1});
+    return build_concatenate(b, both, 2, 1);
+}
+
+// [1, 2, steps]: how many values are above each threshold of row i, and how many of the negated ones.
+static int beyond_row(struct builder *b, int x, int thresholds, int i, int steps)
+{
+    int both[2];
+    struct shape shape = *builder_shape(b, x), wide = {.dtype = DT_F32, .rank = shape.rank + 1, .dims = {steps}};
+    int map[SHAPE_MAX_RANK] = {0}, reduced[SHAPE_MAX_RANK];
+    for (int d = 0; d < shape.rank; d++) {
+        wide.dims[d + 1] = shape.dims[d];
+        map[d] = reduced[d] = d + 1;
+    }
+    int row = build_slice_axis(b, thresholds, 0, i, i + 1);
+    for (int side = 0; side < 2; side++) {
+        int limits = build_reshape(b, build_slice_axis(b, row, 1, side, side + 1), 1, (int64_t[]){steps});
+        int values = side ? build_unary(b, OP_NEGATE, x) : x;
+        int above = build_compare(b, CMP_GT, build_broadcast(b, values, wide, map),
+                                  build_broadcast(b, limits, wide, (int[]){0}));
+        both[side] = build_reduce(b, OP_ADD, build_convert(b, above, DT_S32), reduced, shape.rank);
+        both[side] = build_reshape(b, both[side], 3, (int64_t[]){1, 1, steps});
+    }
+    return build_concatenate(b, both, 2, 1);
+}
+
+int module_calibration(const struct module *from, int steps, struct module *to, struct error *err)
+{
+    struct builder b;
+    int n = module_activations(from, NULL, 0), mask = find_mask(from), at = 0, thresholds = -1;
+    int *map = arena_new(to->arena, int, from->n_instructions, err), *rows = arena_new(to->arena, int, n, err);
+    if (!map || !rows)
+        return ERR_MEMORY;
+    if (!n)
+        return error_set(err, ERR_INPUT, from->name, "has no product with a weight: there is nothing to calibrate");
+    builder_init(&b, to);
+    if (steps > 0)
+        thresholds = build_parameter(&b, ROLE_INPUT, "thresholds", SHAPE(DT_F32, n, 2, steps), NULL);
+    for (int i = 0; i < from->n_instructions; i++) {
+        const struct instruction *in = &from->instructions[i];
+        map[i] = rewrite_copy(&b, from, in, map);
+        if (!pass_is_linear(from, in))
+            continue;
+        int x = build_convert(&b, map[in->operands[0]], DT_F32);
+        int real = real_rows(&b, mask < 0 ? -1 : map[mask], x);
+        if (real >= 0)
+            x = build_select(&b, real, x, build_splat(&b, *builder_shape(&b, x), 0));
+        rows[at] = steps > 0 ? beyond_row(&b, x, thresholds, at, steps) : range_row(&b, x);
+        at++;
+    }
+    builder_scope(&b, "instrument", "instrument");
+    build_result(&b, steps > 0 ? "beyond" : "ranges", concatenate_rows(&b, rows, n));
+    return builder_finish(&b, err);
+}

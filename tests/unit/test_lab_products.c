@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab/products.h"
+
+#include <stdlib.h>
+
+#include "base/pbwire.h"
+#include "pjrt_test.h"
+#include "test.h"
+
+static void instruction(struct str *s, const char *opcode, enum dtype type, uint64_t id, const uint64_t *operands,
+                        int n, const char *target, bool packed)
+{
+    size_t at = pb_begin(s, 2); // HloComputationProto.instructions
+    pb_put_string(s, 1, "name");
+    pb_put_string(s, 2, opcode);
+    size_t shape = pb_begin(s, 3);
+    pb_put_int(s, 2, dtype_info(type)->xla);
+    pb_end(s, shape);
+    if (target)
+        pb_put_string(s, 28, target);
+    pb_put_uint(s, 35, id);
+    size_t list = packed ? pb_begin(s, 36) : 0;
+    for (int i = 0; i < n; i++) {
+        if (packed)
+            pb_put_varint(s, operands[i]);
+        else
+            pb_put_uint(s, 36, operands[i]);
+    }
+    if (packed)
+        pb_end(s, list);
+    pb_end(s, at);
+}
+
+// Two computations with the same ids for other things, products after and before their operands, and a call of a
+// library.
+static void example(struct str *s, bool packed)
+{
+    const uint64_t ab[2] = {7, 8}, ba[2] = {2, 1};
+    size_t module = pb_begin(s, 1);
+    pb_put_string(s, 1, "module");
+    size_t first = pb_begin(s, 3);
+    instruction(s, "parameter", DT_U8, 7, NULL, 0, NULL, packed);
+    instruction(s, "parameter", DT_S8, 8, NULL, 0, NULL, packed);
+    instruction(s, "dot", DT_S32, 9, ab, 2, NULL, packed);
+    instruction(s, "dot", DT_S32, 10, ab, 2, NULL, packed);
+    pb_end(s, first);
+    size_t second = pb_begin(s, 3);
+    instruction(s, "dot", DT_F32, 3, ba, 2, NULL, packed);
+    instruction(s, "parameter", DT_BF16, 1, NULL, 0, NULL, packed);
+    instruction(s, "parameter", DT_F16, 2, NULL, 0, NULL, packed);
+    instruction(s, "custom-call", DT_F32, 4, ba, 2, "__onednn$matmul", packed);
+    instruction(s, "custom-call", DT_F32, 5, ba, 2, "TopK", packed);
+    instruction(s, "add", DT_F32, 6, ba, 2, NULL, packed);
+    pb_end(s, second);
+    pb_end(s, module);
+    pb_put_string(s, 2, "config"); // not looked at
+}
+
+TEST(lab_products_of_a_program)
+{
+    for (int packed = 0; packed < 2; packed++) {
+        struct products found[PRODUCTS_MAX];
+        struct str s;
+        str_init(&s);
+        example(&s, packed);
+        REQUIRE(products_of_hlo(s.text, s.length, found) == 2);
+        CHECK(found[0].lhs == DT_U8 && found[0].rhs == DT_S8 && found[0].result == DT_S32 && found[0].count == 2);
+        CHECK(found[1].lhs == DT_F16 && found[1].rhs == DT_BF16 && found[1].result == DT_F32 && found[1].count == 2);
+        str_release(&s);
+    }
+}
+
+// Cut anywhere it is refused or has fewer products; the bytes behind its end are never read (the copy is exact, so that
+// a sanitizer sees it).
+TEST(lab_products_of_a_damaged_program)
+{
+    struct products found[PRODUCTS_MAX];
+    struct str s;
+    str_init(&s);
+    example(&s, true);
+    CHECK_INT(products_of_hlo("", 0, found), -1);
+    for (size_t n = 0; n < s.length; n++) {
+        char *cut = malloc(n + 1);
+        REQUIRE(cut);
+        memcpy(cut, s.text, n);
+        CHECK(products_of_hlo(cut, n, found) <= 2);
+        cut[n / 2] = (char)0xff;
+        CHECK(products_of_hlo(cut, n, found) <= 3);
+        free(cut);
+    }
+    str_release(&s);
+}
+
+// What the plugin hands out is what is read.
+PLUGIN_TEST(products_of_an_optimised_program)
+{
+    static const char module[] =
+        "func.func public @main(%x: tensor<64x32xf8E4M3FN>, %w: tensor<32x16xf8E4M3FN>) -> tensor<64x16xf32> {\n"
+        "  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<64x32xf8E4M3FN>, "
+        "tensor<32x16xf8E4M3FN>) -> tensor<64x16xf32>\n"
+        "  return %0 : tensor<64x16xf32>\n"
+        "}\n";
+    struct rig r;
+    struct str hlo;
+    char format[32];
+    struct products found[PRODUCTS_MAX];
+    REQUIRE(rig_open(&r, path, 1));
+    struct program *p = rig_compile(&r, module, NULL);
+    REQUIRE(p);
+    str_init(&hlo);
+    REQUIRE_OK(program_optimized(p, &hlo, format, &r.err), &r.err);
+    CHECK_STR(format, "hlo_with_config");
+    REQUIRE(products_of_hlo(hlo.text, hlo.length, found) == 1);
+    CHECK(found[0].lhs == DT_F32 && found[0].rhs == DT_F32); // no product of 8-bit floats on the CPU: they are widened
+    CHECK_INT(found[0].count, 1);
+    str_release(&hlo);
+    program_free(p);
+    rig_close(&r);
+}
