@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 
-// Reads an HloModuleProto, alone or in an HloModuleProtoWithConfig, as plugins hand it over, and describes its dot,
+// Reads an HloModuleProto, alone or in an HloProto or HloModuleProtoWithConfig (ir/hlo.h), and describes its dot,
 // convolution and custom-call instructions, at most PRECISION_PRODUCTS of them: "f32[64,64] dot(bf16[64,256],
 // bf16[256,64])", followed by "operand_precision={highest,highest}" where it is not the default and by "algorithm=N"
 // where one is set. Bytes that are no such module give no products: the plugin's format is its own. ERR_MEMORY only.
