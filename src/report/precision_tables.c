@@ -232,13 +232,25 @@ static void bytes_cell(struct table *t, struct quantity q)
         table_hint(t, q.source);
 }
 
+// A whole number stands as one: codes and counts are exact.
+static void fact_number(struct table *t, struct quantity q)
+{
+    if (!isfinite(q.value) || q.value != floor(q.value) || fabs(q.value) >= 1e15) {
+        number_cell(t, q);
+        return;
+    }
+    table_count(t, q.value);
+    if (q.source)
+        table_hint(t, q.source);
+}
+
 static void fact_cell(struct table *t, const json_t *c, const char *name, bool text)
 {
     const json_t *fact = json_object_get(doc_at(c, "facts"), name);
     if (text)
         table_cell(t, json_is_string(fact) ? json_string_value(fact) : "");
     else if (strcmp(doc_text(fact, "unit", "1"), "1") == 0)
-        number_cell(t, doc_quantity(fact, ""));
+        fact_number(t, doc_quantity(fact, ""));
     else if (strcmp(doc_text(fact, "unit", ""), "B") == 0) // stands beside the stored bytes, which are exact
         bytes_cell(t, doc_quantity(fact, ""));
     else
