@@ -10,6 +10,7 @@
 #include "base/interrupt.h"
 #include "base/threads.h"
 #include "io/checkpoint.h"
+#include "io/ggml.h"
 #include "lab/quantize_file.h"
 #include "lab/storage.h"
 #include "num/convert.h"
@@ -87,8 +88,8 @@ static int find(struct precision_tensor *t, struct error *err)
     if (t->view->elements > MAX_ELEMENTS)
         return error_set(err, ERR_INPUT, t->name, "has %zu elements; at most %llu can be tried", t->view->elements,
                          MAX_ELEMENTS);
-    if (!t->view->blocks && !convert_possible(DT_F32, t->view->dtype))
-        return error_set(err, ERR_INPUT, t->name, "is of type %s, which holds no numbers that can be stored otherwise",
+    if (t->view->blocks ? !t->view->blocks->decode : !convert_possible(DT_F32, t->view->dtype))
+        return error_set(err, ERR_INPUT, t->name, "is of type %s, whose values cannot be read as numbers",
                          tensor_type_name(t->view));
     return 0;
 }

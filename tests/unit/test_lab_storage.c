@@ -118,6 +118,9 @@ TEST(lab_storage_refuses_what_it_cannot_try)
     REFUSED(":", "bf16", ERR_USAGE, "FILE:NAME");
     REFUSED(":w", NULL, 0, "");   // a selection
     REFUSED(":a:b", NULL, 0, ""); // the name holds a colon
+    char codebook[1200];
+    snprintf(codebook, sizeof codebook, "%s:a", fixture_path("io/codebook.gguf"));
+    REFUSED(codebook, NULL, ERR_INPUT, "cannot be read");
 }
 
 // NaN and infinities are a failure of the ways that have no place for them, and pass through the others.
@@ -158,4 +161,25 @@ TEST(lab_storage_of_zeros_comes_back_exactly)
         for (int k = 0; k < 24; k++)
             CHECK(back[k] == 0);
     }
+}
+
+// What lies in a GGUF file as blocks is decoded first.
+TEST(lab_storage_of_a_gguf_tensor)
+{
+    struct precision p;
+    struct error err = {0};
+    char tensor[1200];
+    static const char *const policies[] = {"f32", "w4a16"};
+    snprintf(tensor, sizeof tensor, "%s:blocks.Q4_K", fixture_path("io/good.gguf"));
+    struct precision_options o = {.tensor = tensor, .policies = policies, .n_policies = 2};
+    REQUIRE_OK(precision_open(&p, &o, NULL, &err), &err);
+    if (precision_run(&p, NULL, &err)) {
+        test_fail_error(__FILE__, __LINE__, "precision_run", err.where, err.message);
+    } else {
+        const struct precision_table *t = p.document->tables[0];
+        CHECK_STR(t->cells[0].text, "Q4_K");
+        CHECK(find(&p, "the tensor", "f32")->measures[0].max_abs == 0);
+        CHECK(find(&p, "the tensor", "w4a16")->measures[0].rel_l2 > 0);
+    }
+    precision_close(&p);
 }
