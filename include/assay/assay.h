@@ -217,7 +217,7 @@ enum { ASSAY_MAX_RANK = 8 };
 
 struct assay_tensor {
     const char *name; // as in the file; escape it where it is shown. Lives as long as the checkpoint
-    const char *type; // of the elements: "f32", "bf16", "s8", ... Static
+    const char *type; // of the elements: "f32", "bf16", "s8", ...; of blocks in GGUF "Q4_K", ... Static
     int rank;
     int64_t dims[ASSAY_MAX_RANK]; // row-major
     uint64_t elements;
@@ -226,8 +226,8 @@ struct assay_tensor {
     const char *file; // path. Lives as long as the checkpoint
 };
 
-// Opens a .safetensors file, a .safetensors.index.json, or a directory that holds one. The whole header is checked;
-// data is not touched. Close it with assay_checkpoint_close.
+// Opens a .safetensors file, a GGUF file, a .safetensors.index.json, or a directory that holds one. The whole header is
+// checked; data is not touched. Close it with assay_checkpoint_close.
 int assay_checkpoint_open(struct assay_checkpoint **out, const char *path, struct assay_error *error);
 void assay_checkpoint_close(struct assay_checkpoint *checkpoint); // NULL is fine
 
@@ -238,9 +238,29 @@ bool assay_checkpoint_tensor(const struct assay_checkpoint *checkpoint, size_t i
 size_t assay_checkpoint_find(const struct assay_checkpoint *checkpoint, const char *name);
 
 // Copies a tensor's elements as f32 (rounded to nearest, ties to even, where they are wider) into `out`, which has room
-// for `count` floats; `count` must be the tensor's elements. Not for types narrower than a byte.
+// for `count` floats; `count` must be the tensor's elements. Blocks are decoded. Not for types narrower than a byte.
 int assay_checkpoint_read_f32(const struct assay_checkpoint *checkpoint, size_t index, float *out, size_t count,
                               struct assay_error *error);
+
+struct assay_quantize_options {
+    const char *const *skip; // skip_count patterns (*, ?, [...]) of names of tensors that are kept
+    size_t skip_count;
+    const char *nan; // of values that are not finite: "error" (default), "saturate" or "keep"
+    int threads;     // default: as many as the process may run on
+    // Static scales of activations: a file with one text per line that `in`, a model directory, is run on; default:
+    // none. `device`, `batch` and `seq` are for that run, as in assay_embed.
+    const char *calibrate;
+    struct assay_device device;
+    int64_t batch, seq;
+    struct assay_progress progress;
+};
+
+// Writes the weights of `in` (as for assay_checkpoint_open) to the new safetensors file `out` as `policy` stores them:
+// a preset ("w8a16", "w4a16", "fp8", "bf16", ...), a block format ("mxfp4", "nvfp4", ...) or spelled out
+// ("w=int4/group:128/mse"). docs/quantize.md describes the file. It appears when it is complete; after a failure
+// nothing is left. *json is a document of assay.quantize/1: what became of every tensor.
+int assay_quantize(const char *in, const char *out, const char *policy, const struct assay_quantize_options *options,
+                   char **json, struct assay_error *error);
 
 #ifdef __cplusplus
 }

@@ -184,6 +184,9 @@ static void add_summary(struct str *out, const struct quantize_file *q)
     add_count(out, s->flushed, "values that were not zero became zero");
     add_count(out, s->scales_raised, "scales were raised to the smallest that their type holds");
     add_count(out, s->scales_lowered, "scales were beyond what their type holds");
+    if (q->calibration)
+        str_addf(out, "Activations: %zu static scales of %s from %zu texts. ", q->calibration->count,
+                 dtype_name(q->calibration->type), q->calibration->texts);
     str_add(out, "A row is one output channel; the outlier ratio is the largest magnitude over the root mean square.");
 }
 
@@ -241,20 +244,21 @@ static void note(struct cli *cli, const struct quantize_file *q, const struct qu
         cli_note(cli, "nothing was quantised: every tensor was kept");
 }
 
-static enum quant_nonfinite nonfinite_of(const char *name)
-{
-    return strcmp(name, "error") == 0 ? QUANT_REFUSE : strcmp(name, "keep") == 0 ? QUANT_KEEP : QUANT_SATURATE;
-}
-
 static int run(struct cli *cli, struct error *err)
 {
     struct quantize_file q;
     struct quantize_options o = {.in = cli->operands[0],
                                  .out = cli->operands[1],
                                  .policy = cli_string(cli, "policy"),
-                                 .nonfinite = nonfinite_of(cli_string(cli, "nan")),
-                                 .threads = (size_t)cli_int(cli, "threads", 0)};
+                                 .threads = (size_t)cli_int(cli, "threads", 0),
+                                 .calibrate = {.texts = cli_string(cli, "calibrate"),
+                                               .batch = cli_int(cli, "batch", 0),
+                                               .seq = cli_int(cli, "seq", 0),
+                                               .worker = {.device = cli_string(cli, "device"),
+                                                          .plugin_path = cli_string(cli, "plugin"),
+                                                          .threads = (int)cli_int(cli, "threads", 0)}}};
     o.n_skip = cli_strings(cli, "skip", &o.skip);
+    quantize_nonfinite_from_name(cli_string(cli, "nan"), &o.nonfinite); // one of its choices
     if (!o.policy)
         return error_set(err, ERR_USAGE, "--policy", "is needed: how weights are stored, w4a16 for example");
     int rc = quantize_file(&q, &o, &cli->progress, err);
@@ -278,6 +282,9 @@ static const char *const description[] = {
     "POLICY is a preset (w8a16 and w8a8: int8 per output channel; w4a16: int4 in groups of 32; fp8: E4M3 per tensor; "
     "bf16, f16, f32), a block format (mxfp8, mxfp6, mxfp4, mxint8, nvfp4) or spelled out, as in "
     "w=int4/group:128/affine/scale:f16/mse, where mse and percentile:P search for the range with the least error.",
+    "A policy with static activations (w8a8-static, or a=int8/tensor:static) can be calibrated: IN is run on the texts "
+    "of --calibrate as `assay qualify` runs it, and the ranges and scales of all activations that enter a product with "
+    "a weight go into the metadata.",
     "OUT must not exist. It appears when it is complete and on the disk; until then it is OUT.partial-PID, which is "
     "removed when something fails. Memory stays at some MB for each thread, however large the tensors are; only a "
     "search over a whole tensor needs that tensor in f32.",
@@ -300,6 +307,17 @@ static const struct option options[] = {
      .choices = "error saturate keep",
      .help = "what to do with values that are not finite, or beyond the type: end with an error, take the nearest "
              "value there is (0 for NaN), or keep them where the type can"},
+    {.name = "calibrate",
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .complete = COMPLETE_FILE,
+     .help = "texts, one on each line, that IN, a model directory, is run on to find the static scales of its "
+             "activations; they go into the file's metadata"},
+    OPTION_DEVICE,
+    OPTION_PLUGIN,
+    OPTION_BATCH(NULL, "texts in one run of the calibration; 32, or as many as there are when fewer, when not given"),
+    OPTION_SEQ(NULL, "tokens per text of the calibration; the longest text, up to the model's own limit, when not "
+                     "given"),
     OPTION_THREADS,
     {.name = NULL},
 };
@@ -309,6 +327,8 @@ static const struct example examples[] = {
     {"assay quantize model.gguf model.safetensors --policy bf16", "the blocks of a GGUF file as bf16"},
     {"assay quantize llama llama-int4.safetensors --policy w=int4/group:128/mse --skip 'lm_head.*'",
      "shards in, int4 with searched scales, the last layer as it was"},
+    {"assay quantize minilm minilm-w8a8.safetensors --policy w8a8-static --calibrate texts.txt",
+     "with static scales for the activations"},
     {NULL, NULL},
 };
 

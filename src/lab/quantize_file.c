@@ -36,6 +36,23 @@ const char *quantize_action_name(enum quantize_action a)
     return a == QUANTIZE_DONE ? "quantised" : a == QUANTIZE_KEPT ? "kept" : "decoded";
 }
 
+const char *quantize_nonfinite_name(enum quant_nonfinite n)
+{
+    return n == QUANT_REFUSE ? "error" : n == QUANT_SATURATE ? "saturate" : "keep";
+}
+
+bool quantize_nonfinite_from_name(const char *name, enum quant_nonfinite *out)
+{
+    static const enum quant_nonfinite all[] = {QUANT_REFUSE, QUANT_SATURATE, QUANT_KEEP};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (strcmp(quantize_nonfinite_name(all[i]), name) == 0) {
+            *out = all[i];
+            return true;
+        }
+    }
+    return false;
+}
+
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -291,10 +308,7 @@ static void describe_policy(const struct quantize_file *q, struct jw *w)
     if (bits < 8)
         jw_kv_string(w, "packing",
                      "row by row; element i of a row begins at bit i*bits, bits of a byte from the lowest");
-    jw_kv_string(w, "not_finite",
-                 q->nonfinite == QUANT_REFUSE     ? "error"
-                 : q->nonfinite == QUANT_SATURATE ? "saturate"
-                                                  : "keep");
+    jw_kv_string(w, "not_finite", quantize_nonfinite_name(q->nonfinite));
 }
 
 static void describe_tensor(const struct quantize_tensor *t, struct jw *w)
@@ -346,6 +360,10 @@ static int describe(const struct quantize_file *q, struct str *out, struct error
             describe_tensor(&q->tensors[i], &w);
     }
     jw_object_end(&w);
+    if (q->calibration) {
+        jw_key(&w, "activations");
+        quantize_calibration_json(q->calibration, &w);
+    }
     jw_object_end(&w);
     return jw_finish(&w, err);
 }
@@ -539,6 +557,21 @@ static int find_sources(struct quantize_file *q, struct error *err)
     return 0;
 }
 
+static int calibrate(struct quantize_file *q, const struct quantize_options *o, const struct progress *progress,
+                     struct error *err)
+{
+    struct quantize_calibration *c;
+    if (!o->calibrate.texts)
+        return 0;
+    if (!dir_exists(o->in))
+        return error_set(err, ERR_USAGE, "--calibrate",
+                         "needs a model that can be run: a directory with config.json, vocabulary and weights, not %s",
+                         o->in);
+    c = arena_new(&q->arena, struct quantize_calibration, 1, err);
+    q->calibration = c;
+    return c ? quantize_calibrate(c, o->in, &q->policy, &o->calibrate, progress, &q->arena, err) : ERR_MEMORY;
+}
+
 static int check_out(const char *path, struct error *err)
 {
     struct stat st;
@@ -572,6 +605,8 @@ int quantize_file(struct quantize_file *q, const struct quantize_options *o, con
         rc = find_sources(q, err);
     if (!rc)
         rc = plan(q, o, err);
+    if (!rc)
+        rc = calibrate(q, o, progress, err);
     if (!rc)
         rc = lay_out(q, &out, err);
     if (!rc)

@@ -12,6 +12,7 @@
 #include "base/progress.h"
 #include "base/threads.h"
 #include "io/checkpoint.h"
+#include "lab/quantize_calibrate.h"
 #include "lab/quantize_policy.h"
 
 #define QUANTIZE_METADATA_KEY "assay.quantization"
@@ -23,6 +24,7 @@ struct quantize_options {
     size_t n_skip;
     enum quant_nonfinite nonfinite;
     size_t threads; // 0: as many as the process may run on
+    struct quantize_calibrate_options calibrate;
 };
 
 // What conversion did to a tensor, against its values as f32; sums in f64. Values that are not finite are counted and
@@ -82,6 +84,7 @@ struct quantize_file {
     struct quantize_policy policy;
     const char *in, *out;
     enum quant_nonfinite nonfinite;
+    const struct quantize_calibration *calibration; // NULL: none
     struct quantize_source *sources;
     size_t source_count;
     struct quantize_tensor *tensors; // in the order of the source
@@ -108,5 +111,8 @@ void quantize_file_release(struct quantize_file *q);
 void quantize_file_json(const struct quantize_file *q, const struct quantize_options *o, struct jw *w);
 
 const char *quantize_action_name(enum quantize_action a); // "quantised", "kept", "decoded"
+// "error", "saturate", "keep"; the inverse is false for another name.
+const char *quantize_nonfinite_name(enum quant_nonfinite n);
+bool quantize_nonfinite_from_name(const char *name, enum quant_nonfinite *out);
 
 #endif

@@ -143,6 +143,11 @@ void quantize_file_json(const struct quantize_file *q, const struct quantize_opt
     write_counts(&q->total, w);
     write_errors(&q->total, w);
     jw_object_end(w);
+    jw_key(w, "activations");
+    if (q->calibration)
+        quantize_calibration_json(q->calibration, w);
+    else
+        jw_null(w);
     jw_key(w, "tensors");
     jw_array(w);
     for (size_t i = 0; i < q->count; i++)

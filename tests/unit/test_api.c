@@ -133,6 +133,50 @@ TEST(api_checkpoint_lists_and_reads)
     free(values);
 }
 
+TEST(api_quantize_writes_and_tells)
+{
+    struct assay_error e;
+    char *json = NULL, in[1024], out[1024];
+    const char *skip[] = {"*.bias", "experts"};
+    struct assay_quantize_options o = {.skip = skip, .skip_count = 2, .threads = 1};
+    snprintf(in, sizeof in, "%s", fixture_path("quantize/in.safetensors"));
+    snprintf(out, sizeof out, "%s/out.safetensors", test_dir());
+    REQUIRE(assay_quantize(in, out, "w4a16", &o, &json, &e) == 0);
+    CHECK(schema_check("assay.quantize.1.json", json, strlen(json)));
+    CHECK(strstr(json, "\"tensors\": 1") != NULL);
+    assay_free(json);
+    json = NULL;
+    struct assay_checkpoint *c = NULL;
+    REQUIRE(assay_checkpoint_open(&c, out, &e) == 0);
+    CHECK(assay_checkpoint_find(c, "a.weight_packed") != SIZE_MAX);
+    CHECK(assay_checkpoint_find(c, "experts") != SIZE_MAX);
+    assay_checkpoint_close(c);
+    CHECK_REFUSED(assay_quantize(in, out, "w4a16", NULL, &json, &e), ASSAY_ERROR_USAGE, "exists");
+    remove(out);
+    CHECK_REFUSED(assay_quantize(in, out, "w9", NULL, &json, &e), ASSAY_ERROR_USAGE, "w9");
+    CHECK_REFUSED(assay_quantize("nothing", out, "w8a16", NULL, &json, &e), ASSAY_ERROR_INPUT, "nothing");
+    CHECK_REFUSED(assay_quantize(NULL, out, "w8a16", NULL, &json, &e), ASSAY_ERROR_USAGE, "null");
+    o.nan = "maybe";
+    CHECK_REFUSED(assay_quantize(in, out, "w8a16", &o, &json, &e), ASSAY_ERROR_USAGE, "maybe");
+    o = (struct assay_quantize_options){.threads = -1};
+    CHECK_REFUSED(assay_quantize(in, out, "w8a16", &o, &json, &e), ASSAY_ERROR_USAGE, "threads");
+    CHECK(json == NULL);
+}
+
+TEST(api_checkpoint_reads_blocks)
+{
+    struct assay_error e;
+    struct assay_checkpoint *c = NULL;
+    struct assay_tensor t;
+    float values[1024];
+    REQUIRE(assay_checkpoint_open(&c, fixture_path("io/good.gguf"), &e) == 0);
+    size_t at = assay_checkpoint_find(c, "blocks.Q4_K");
+    REQUIRE(assay_checkpoint_tensor(c, at, &t));
+    CHECK_STR(t.type, "Q4_K");
+    CHECK_INT(assay_checkpoint_read_f32(c, at, values, 1024, &e), 0);
+    assay_checkpoint_close(c);
+}
+
 // Measured: 8e-7 (see cli_embed_plugin_equals_sentence_transformers).
 TEST(api_embed_plugin)
 {
