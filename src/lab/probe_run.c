@@ -127,6 +127,11 @@ static int settle(struct place *p, struct probe_row *row, int rc, const struct e
     return row->reason ? 0 : ERR_MEMORY;
 }
 
+static bool same_result(double x, double y)
+{
+    return isnan(x) || isnan(y) ? isnan(x) && isnan(y) : x == y && signbit(x) == signbit(y);
+}
+
 // Both rows were asked the same random dots, the smaller one for fewer of them or in smaller batches.
 static void compare_batches(const struct probe_row *large, struct probe_row *small)
 {
@@ -136,7 +141,7 @@ static void compare_batches(const struct probe_row *large, struct probe_row *sma
         return;
     f->alone = n;
     for (size_t i = 0; i < n; i++)
-        f->alone_same += memcmp(&large->flt.results[i], &small->flt.results[i], sizeof(double)) == 0;
+        f->alone_same += same_result(large->flt.results[i], small->flt.results[i]);
 }
 
 static int list_rows(struct probe_run *r, const struct probe_options *o, struct error *err)

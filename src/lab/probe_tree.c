@@ -263,17 +263,17 @@ struct scale {
 
 struct asking {
     struct probe_target *target;
-    struct arena *arena;
     struct scale scale;
 };
 
 static int ask(struct asking *q, int i, const int *others, int n, int *sizes, double sign, struct error *err)
 {
     struct probe_batch batch;
-    double unit = q->scale.ua * q->scale.ub;
-    int *asked = arena_new(q->arena, int, n, err), n_asked = 0;
-    probe_batch_init(&batch, q->arena);
-    for (int k = 0; asked && k < n; k++) {
+    struct arena scratch; // a long sum is asked often
+    double unit = q->scale.ua * q->scale.ub, all = (double)q->target->k;
+    arena_init(&scratch);
+    probe_batch_init(&batch, &scratch);
+    for (int k = 0; k < n; k++) {
         struct probe_vector *v = sizes[k] < 0 ? probe_batch_add(&batch, "tree", "") : NULL;
         if (!v)
             continue;
@@ -282,13 +282,15 @@ static int ask(struct asking *q, int i, const int *others, int n, int *sizes, do
         v->fill_b = q->scale.ub;
         probe_vector_term(v, (size_t)i, q->scale.ma, sign * q->scale.mb);
         probe_vector_term(v, (size_t)others[k], q->scale.ma, -sign * q->scale.mb);
-        asked[n_asked++] = k;
     }
-    int rc = asked ? probe_batch_run(&batch, 0, q->target, err) : ERR_MEMORY;
-    for (int k = 0; k < n_asked && !rc; k++) {
-        double kept = batch.vectors[k].out / unit, all = (double)q->target->k;
-        sizes[asked[k]] = kept >= 0 && kept <= all - 2 && kept == rint(kept) ? (int)(all - kept) : -1;
+    int rc = probe_batch_run(&batch, 0, q->target, err);
+    for (size_t k = 0, asked = 0; k < (size_t)n && !rc; k++) {
+        if (sizes[k] >= 0)
+            continue;
+        double kept = batch.vectors[asked++].out / unit;
+        sizes[k] = kept >= 0 && kept <= all - 2 && kept == rint(kept) ? (int)(all - kept) : -1;
     }
+    arena_release(&scratch);
     return rc;
 }
 
@@ -331,7 +333,7 @@ int probe_tree_read(struct probe_tree *out, struct probe_target *t, struct arena
     size_t n = scales_of(t->path, scales);
     int rc = 0;
     for (size_t i = 0; i < n; i++) {
-        struct asking q = {t, a, scales[i]};
+        struct asking q = {t, scales[i]};
         rc = probe_tree_build(out, (int)t->k, ask_target, &q, a, err);
         if (rc || out->tree.nodes > 0)
             break;
