@@ -150,7 +150,7 @@ TEST(num_dotmodel_exact_is_one_rounding)
                 ib = (int)(random32() >> 8) - (1 << 23);
             a[i] = ldexp(ia, shift - 40);
             b[i] = ib;
-            sum += ((__int128)ia * ib) << shift;
+            sum += (__int128)ia * ib * ((__int128)1 << shift);
         }
         // Round to odd at 64 bits by hand, then to f32.
         bool negative = sum < 0;
