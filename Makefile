@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 20
 FUZZ_SEED ?= 1
 MAKEFLAGS += --no-builtin-rules
 
-LAYERS := base record chips num io trace ir pjrt kernels worker models plan lab report api cli
+LAYERS := base record chips num io ir trace pjrt kernels worker models plan lab report api cli
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla
 CFLAGS ?= -O2 -g
 CPPFLAGS += -Isrc -Iinclude -I$(BUILD)/gen -isystem third_party/include -D_GNU_SOURCE
