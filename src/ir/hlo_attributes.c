@@ -652,11 +652,11 @@ void hlo_source(const struct hlo_module *m, const struct hlo_instruction *in, st
     }
 }
 
-static const json_t *member(const json_t *o, const char *key, int depth)
+static json_t *member(json_t *o, const char *key, int depth)
 {
-    const json_t *v = json_object_get(o, key);
-    void *at = v || depth == 4 ? NULL : json_object_iter((json_t *)(uintptr_t)o);
-    for (; at && !v; at = json_object_iter_next((json_t *)(uintptr_t)o, at))
+    json_t *v = json_object_get(o, key);
+    void *at = v || depth == 4 ? NULL : json_object_iter(o);
+    for (; at && !v; at = json_object_iter_next(o, at))
         v = member(json_object_iter_value(at), key, depth + 1);
     return v;
 }
