@@ -85,7 +85,8 @@ static void activation_row(struct table *t, const json_t *a)
     number_cell(t, a, "low");
     number_cell(t, a, "high");
     number_cell(t, a, "scale");
-    number_cell(t, a, "zero_point");
+    if (isfinite(doc_number(a, "zero_point")))
+        table_count(t, doc_number(a, "zero_point"));
 }
 
 void qualify_table_activations(struct table *t, const json_t *result)
@@ -112,6 +113,7 @@ void qualify_table_activations(struct table *t, const json_t *result)
             continue;
         table_row(t);
         table_cell(t, qualify_policy_name(policy));
+        table_style(t, TABLE_STRONG);
         table_cellf(t, "all, %s scales", fixed ? "static" : "dynamic");
         counts(t, all);
         for (size_t i = 0; i < doc_count(all, "list"); i++) {

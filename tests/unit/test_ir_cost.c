@@ -9,6 +9,7 @@
 #include "ir/policy.h"
 #include "ir_cases.h"
 #include "models/bert.h"
+#include "plan/roofline.h"
 
 #define D(...) ((const int64_t[]){__VA_ARGS__})
 #define N(...) ((const int[]){__VA_ARGS__})
@@ -174,6 +175,51 @@ static double row_flop(const struct cost_row *rows, int n, const char *group)
             return cost_product_flop(&rows[i].cost);
     }
     return NAN;
+}
+
+// Products are counted by the type of their activations. A chip without a rate for it has no floor, and says why; the
+// quantised types move the bytes of their codes.
+TEST(ir_cost_of_quantised_activations)
+{
+    static const struct {
+        const char *policy;
+        enum dtype type;
+        const char *chip, *why; // NULL: it has a floor
+    } cases[] = {
+        {"w8a8-static", DT_S8, "v5e", NULL},
+        {"w=int8,a=uint8/row", DT_U8, "v5e", NULL},
+        {"w=int8,a=uint8/row", DT_U8, "tpu7x", "no int8 rate is published for tpu7x"},
+        {"w=int8,a=int16/row", DT_S16, "v5e", "no s16 rate is published for v5e"},
+        {"w=int8,a=int16/row", DT_S16, "h100", "no s16 rate is published for h100"},
+        {"fp8", DT_F8E4M3FN, "tpu7x", NULL},
+        {"fp8", DT_F8E4M3FN, "v5e", "no fp8 rate is published for v5e"},
+        {"w=f8e5m2,a=f8e5m2", DT_F8E5M2, "h100", NULL},
+    };
+    struct arena arena;
+    struct cost_row *rows;
+    struct cost total, plain;
+    struct module m;
+    int n;
+    arena_init(&arena);
+    REQUIRE(model_cost("f32", 2, 32, &arena, &m, &rows, &n, &plain));
+    double inner = row_flop(rows, n, "scores and values");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct error err = {0};
+        const struct chip *chip = NULL;
+        struct floor f;
+        int64_t weights, scales;
+        REQUIRE(model_cost(cases[i].policy, 2, 32, &arena, &m, &rows, &n, &total));
+        CHECK_NEAR(total.product_flop[cases[i].type], cost_product_flop(&plain) - inner, 0);
+        CHECK_NEAR(total.product_flop[DT_BF16], inner, 0);
+        module_weight_bytes(&m, &weights, &scales);
+        CHECK(weights < 23000000 && scales < 300000); // a byte for each element of the 22.6 M
+        REQUIRE_OK(chip_find(cases[i].chip, &chip, &err), &err);
+        REQUIRE_OK(roofline_total(rows, n, chip, &arena, &f, &err), &err);
+        if (!CHECK(isnan(f.time.value) == (cases[i].why != NULL)) ||
+            (cases[i].why && !CHECK_STR(f.time.source, cases[i].why)))
+            printf("  %s on %s\n", cases[i].policy, cases[i].chip);
+    }
+    arena_release(&arena);
 }
 
 // Products of a sentence from the sizes of the model alone: two operations per weight of a projection and token; two
