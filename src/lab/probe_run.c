@@ -345,6 +345,16 @@ void probe_say_verdict(struct str *out, const struct probe_row *row)
     else
         str_addf(out, "operands are whole %s", type);
     str_addf(out, ", sums are %s", f->accumulator ? f->accumulator : "of a width without a name");
+    if (f->tree.tree.nodes == 0)
+        str_add(out, ", added in an order that could not be read");
+    else if (f->tree.shape == SHAPE_OTHER)
+        str_add(out, ", added in an order without a name");
+    else {
+        str_add(out, ", added ");
+        if (f->tree.shape > SHAPE_PAIRWISE)
+            str_add(out, "in ");
+        probe_tree_describe(out, &f->tree);
+    }
     if (row->path->asked && f->operand && (strcmp(row->path->asked, f->operand) != 0 || row->path->passes != f->passes))
         str_add(out, "; the algorithm that was asked for is not what runs");
     str_addf(out, "; %zu of %zu random dots reproduced bit for bit", f->same, f->replayed);
