@@ -199,6 +199,8 @@ int probe_target_device(struct probe_target *t, const struct probe_path *path, s
     struct worker_executable e;
     struct str text;
     d->refused = false;
+    d->optimized = NULL;
+    d->optimized_length = 0;
     int rc = revive(d, err);
     if (rc || find(d, t))
         return rc;

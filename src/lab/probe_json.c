@@ -412,6 +412,9 @@ static int write_program(const struct probe_row *row, struct record *record, str
     if (!rc)
         rc = record_write(record, name, text.text, text.length, err);
     str_release(&text);
+    file_name(name, sizeof name, "programs", row, "optimized.hlo.pb");
+    if (!rc && row->optimized)
+        rc = record_write(record, name, row->optimized, row->optimized_length, err);
     return rc;
 }
 

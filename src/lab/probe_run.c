@@ -100,6 +100,10 @@ static int ask_row(struct place *p, struct probe_row *row, struct arena *a, stru
     if (rc)
         return rc;
     t.dots = p->options->dots;
+    if (p->device.optimized) {
+        row->optimized = arena_strndup(a, p->device.optimized, p->device.optimized_length, err);
+        row->optimized_length = row->optimized ? p->device.optimized_length : 0;
+    }
     if (row->is_float) {
         bool narrow = dtype_bits(row->path->lhs) <= 16 && !p->options->simulate;
         if (narrow)

@@ -31,7 +31,9 @@ struct probe_row {
     bool is_float;
     struct probe_float flt;
     struct probe_integer integer;
-    size_t runs; // products asked for
+    size_t runs;           // products asked for
+    const char *optimized; // the program as the compiler left it; NULL: not handed over
+    size_t optimized_length;
 };
 
 enum probe_answer { PROBE_YES, PROBE_NO, PROBE_CANNOT_TELL };
@@ -67,7 +69,7 @@ void probe_judge(struct probe_claim *out, const struct probe_run *r, const char 
 void probe_say_verdict(struct str *out, const struct probe_row *row);
 
 // The documents, and what goes into the record beside them: evidence/KEY-MxKxN.json, every vector with its result, and
-// programs/KEY-MxKxN.mlir.
+// programs/KEY-MxKxN.mlir with what the compiler made of it in .optimized.hlo.pb.
 void probe_config(struct jw *w, const struct probe_options *o); // members of an open object
 void probe_failures(struct jw *w, const struct probe_run *r);   // of a run that ended early: what each row came to
 int probe_json(struct jw *w, const struct probe_run *r, const struct probe_options *o, struct error *err);

@@ -53,8 +53,8 @@ struct probe_device {
     struct worker *worker;
     struct probe_program *programs; // a list
     struct arena arena;
-    bool refused;    // the last error was the device's answer
-    char *optimized; // of the last program compiled, where the plugin hands it over; owned by the arena
+    bool refused;          // the last error was the device's answer
+    const char *optimized; // of the last program compiled, in the arena; NULL where the plugin does not hand it over
     size_t optimized_length;
 };
 // Starts the worker. Close it in any case.
