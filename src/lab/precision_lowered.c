@@ -6,6 +6,7 @@
 
 #include "ir/hlo.h"
 #include "lab/precision.h"
+#include "lab/products.h"
 
 static bool wanted(const struct hlo_instruction *in)
 {
@@ -105,28 +106,12 @@ static const char *describe(struct arena *a, const struct hlo_instruction *in, s
     return kept;
 }
 
-// An HloModuleProtoWithConfig has the module in field 1 and its configuration in field 2, and no other: hlo_read takes
-// the module alone.
-static struct slice without_config(const char *bytes, size_t n)
-{
-    struct slice all = {(const uint8_t *)bytes, n}, module = all;
-    struct pb_reader r = pb_reader(bytes, n);
-    struct pb_field f;
-    while (pb_next(&r, &f)) {
-        if (f.number > 2)
-            return all;
-        if (pb_is(&f, 1, PB_BYTES))
-            module = f.body;
-    }
-    return module;
-}
-
 int precision_lowered_products(struct arena *a, const char *bytes, size_t n, const char **products, size_t *n_products,
                                struct error *err)
 {
     struct hlo_module m;
     struct error why = {0};
-    struct slice module = without_config(bytes, n);
+    struct slice module = products_module(bytes, n);
     *n_products = 0;
     if (hlo_read(&m, module.data, module.size, "the optimised program", a, &why))
         return why.code == ERR_MEMORY ? error_set(err, why.code, why.where, "%s", why.message) : 0;

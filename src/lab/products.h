@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 
+#include "base/pbread.h"
 #include "num/dtype.h"
 
 enum { PRODUCTS_MAX = 16 };
@@ -15,10 +16,14 @@ struct products {
     int count;
 };
 
+// The HloModuleProto of what PJRT calls "hlo_with_config": an HloModuleProtoWithConfig has it in field 1 and its
+// configuration in field 2, and no other field. Other bytes are given back as they are (ir/hlo.h takes an HloProto
+// too).
+struct slice products_module(const void *bytes, size_t n);
+
 // Counts the products (dot, convolution, and calls of a library whose name says gemm, matmul, dot or conv) of an
-// optimised program, most frequent first. `hlo` is an HloModuleProtoWithConfig (the format "hlo_with_config" of PJRT)
-// and is not trusted. Returns how many kinds there are, at most PRODUCTS_MAX (what is more is left out), or -1 when it
-// cannot be read. Field numbers: xla/service/hlo.proto and xla/xla_data.proto.
-int products_of_hlo(const void *hlo, size_t n, struct products out[PRODUCTS_MAX]);
+// optimised program, most frequent first. Returns how many kinds there are, at most PRODUCTS_MAX (what is more is left
+// out), or -1 for bytes that are no module: the plugin's format is its own.
+int products_of_hlo(const void *bytes, size_t n, struct products out[PRODUCTS_MAX]);
 
 #endif
