@@ -46,9 +46,9 @@ struct work {
     float *scales;
     const float *scales_in;
     const int32_t *zeros_in;
-    _Atomic uint32_t *absmax; // of columns, or one
-    size_t column, width;     // the stripe
+    size_t column, width; // the stripe
     atomic_bool nonfinite;
+    _Atomic uint32_t absmax[STRIPE_COLUMNS]; // of its columns, or one
 };
 
 static size_t type_bytes(const struct work *w)
@@ -233,7 +233,7 @@ static void raise(_Atomic uint32_t *to, uint32_t v)
 static void absmax_range(void *context, size_t from, size_t to)
 {
     struct work *w = context;
-    raise(w->absmax, absmax_of(w, from, to - from));
+    raise(&w->absmax[0], absmax_of(w, from, to - from));
 }
 
 static void encode_range(void *context, size_t from, size_t to)
@@ -269,20 +269,19 @@ static void encode_stripe(void *context, size_t from, size_t to)
 
 static void encode_columns(struct work *w, struct threads *threads)
 {
-    _Atomic uint32_t shared[STRIPE_COLUMNS];
-    size_t rows = w->elements / w->columns, width = STRIPE_BYTES / (rows * type_bytes(w));
+    size_t rows = w->elements / w->columns, column_bytes = rows * type_bytes(w);
+    size_t width = column_bytes ? STRIPE_BYTES / column_bytes : 0;
     width = width < 64 ? 64 : width > STRIPE_COLUMNS ? STRIPE_COLUMNS : width - width % 64;
-    w->absmax = shared;
     for (w->column = 0; w->column < w->columns && !w->nonfinite; w->column += w->width) {
         size_t left = w->columns - w->column;
         w->width = left < width ? left : width;
         size_t grain = RANGE / w->width + 1;
         for (size_t i = 0; i < w->width; i++)
-            atomic_init(&shared[i], 0);
+            atomic_store(&w->absmax[i], 0);
         threads_for(threads, rows, grain, absmax_stripe, w);
         uint32_t absmax[STRIPE_COLUMNS];
         for (size_t i = 0; i < w->width; i++) {
-            absmax[i] = shared[i];
+            absmax[i] = w->absmax[i];
             if (absmax[i] >= 0x7f800000u)
                 w->nonfinite = true;
         }
@@ -297,10 +296,8 @@ static bool encode_all(struct work *w, struct threads *threads)
     if (w->meeting == COLUMNS) {
         encode_columns(w, threads);
     } else if (w->length == w->elements) { // one scale
-        _Atomic uint32_t most = 0;
-        w->absmax = &most;
         threads_for(threads, w->elements, RANGE, absmax_range, w);
-        uint32_t absmax = most;
+        uint32_t absmax = w->absmax[0];
         if (absmax >= 0x7f800000u)
             return false;
         make_scales(w, &absmax, 1, w->scales);
