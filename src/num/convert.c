@@ -162,6 +162,9 @@ enum {
     CHUNK = 1024
 }; // elements at a time through buffers on the stack; a multiple of 8, so that packed bytes do not meet
 
+// Buffers begin where a cache line does: registers of a whole line would else take two each.
+#define LINE _Alignas(64)
+
 struct plan {
     enum dtype to, from;
     const struct convert_kernels *k;
@@ -215,7 +218,6 @@ static void plan_init(struct plan *p, enum dtype to, enum dtype from, enum forma
 {
     p->to = to;
     p->from = from;
-    p->k = convert_kernels();
     p->to_format = format_of(to);
     p->from_format = format_of(from);
     p->cast = (struct format_cast){.rounding = FORMAT_NEAREST_EVEN, .overflow = overflow};
@@ -235,7 +237,7 @@ static bool holds_in_f32(enum dtype t)
 // n <= CHUNK elements of a source that f32 holds, unless it is f32, to f32.
 static void to_f32(const struct plan *p, void *dst, const uint8_t *src, size_t n, bool stream)
 {
-    uint8_t codes[CHUNK];
+    LINE uint8_t codes[CHUNK];
     int bits = dtype_bits(p->from);
     if (bits < 8) {
         format_unpack(bits, p->from_format->is_signed && format_is_integer(p->from_format), codes, src, n);
@@ -254,7 +256,7 @@ static void to_f32(const struct plan *p, void *dst, const uint8_t *src, size_t n
 // Any source to f64; with `odd`, 64-bit integers are rounded to odd.
 static void to_f64(const struct plan *p, void *dst, const uint8_t *src, size_t n, bool odd)
 {
-    float f32[CHUNK];
+    LINE float f32[CHUNK];
     if (p->from == DT_F64)
         memcpy(dst, src, n * sizeof(double));
     else if (plain[p->from].to_f64)
@@ -277,7 +279,7 @@ static const void *narrow_input(const struct plan *p, const uint8_t *src, size_t
     } else if (p->from == DT_F64) {
         p->k->f32_f64_odd(made, src, n);
     } else {
-        double f64[CHUNK];
+        LINE double f64[CHUNK];
         plain[p->from].to_f64_odd(f64, src, n);
         p->k->f32_f64_odd(made, f64, n);
     }
@@ -313,9 +315,9 @@ static void saturate_wide(const struct plan *p, uint8_t *dst, const uint8_t *src
 
 static void convert_chunk(const struct plan *p, uint8_t *dst, const uint8_t *src, size_t n)
 {
-    double f64[CHUNK];
-    float f32[CHUNK];
-    uint8_t codes[CHUNK];
+    LINE double f64[CHUNK];
+    LINE float f32[CHUNK];
+    LINE uint8_t codes[CHUNK];
     bool packed = dtype_bits(p->to) < 8;
     if (p->to == DT_F32 && holds_in_f32(p->from)) {
         to_f32(p, dst, src, n, p->stream);
@@ -357,6 +359,7 @@ static void convert_range(void *context, size_t from, size_t to)
         convert_chunk(p, p->dst + from * dst_bits / 8, p->src + from * src_bits / 8, n);
         from += n;
     }
+    p->k->fence();
 }
 
 // --- FORMAT_OVERFLOW_ERROR
@@ -364,7 +367,7 @@ static void convert_range(void *context, size_t from, size_t to)
 // Can the chunk hold anything that has no place in the target? Most do not, and are not looked at one by one.
 static bool suspicious(const struct plan *p, const uint8_t *src, size_t n)
 {
-    float f32[CHUNK];
+    LINE float f32[CHUNK];
     if (!p->narrow && p->to != DT_F32 && p->to != DT_F64)
         return true;
     const void *made = narrow_input(p, src, n, f32);
@@ -385,7 +388,7 @@ static int refuse(const struct plan *p, size_t n, const char *name, struct error
         const uint8_t *src = p->src + at * bits / 8;
         if (!suspicious(p, src, k))
             continue;
-        double f64[CHUNK];
+        LINE double f64[CHUNK];
         to_f64(p, f64, src, k, true);
         for (size_t i = 0; i < k; i++) {
             format_encode(p->to_format, f64[i], &p->cast, &c);
@@ -423,7 +426,8 @@ enum { STREAM_BYTES = 4 << 20, GRAIN = 64 * CHUNK };
 static void copy_range(void *context, size_t from, size_t to)
 {
     const struct plan *p = context;
-    convert_kernels()->copy(p->dst + from, p->src + from, to - from, p->stream);
+    p->k->copy(p->dst + from, p->src + from, to - from, p->stream);
+    p->k->fence();
 }
 
 int convert_array(const struct convert_options *options, enum dtype to, void *dst, enum dtype from, const void *src,
@@ -440,7 +444,7 @@ int convert_array(const struct convert_options *options, enum dtype to, void *ds
         return error_set(err, ERR_INPUT, options->name, "%zu elements are more than memory can hold", n);
     if (n == 0)
         return 0;
-    struct plan p = {.dst = dst, .src = src};
+    struct plan p = {.dst = dst, .src = src, .k = convert_kernels()};
     p.stream = bytes >= STREAM_BYTES;
     if (to == from) {
         threads_for(options->threads, bytes, 4 * (size_t)GRAIN, copy_range, &p);

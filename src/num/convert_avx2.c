@@ -23,7 +23,7 @@ ISA_INLINE void vector_stream(uint8_t *to, vector v)
     _mm256_stream_si256((void *)to, v);
 }
 
-ISA_INLINE void vector_fence(void)
+static void fence(void)
 {
     _mm_sfence();
 }

@@ -24,7 +24,7 @@ ISA_INLINE void vector_stream(uint8_t *to, vector v)
     _mm512_stream_si512((void *)to, v);
 }
 
-ISA_INLINE void vector_fence(void)
+static void fence(void)
 {
     _mm_sfence();
 }

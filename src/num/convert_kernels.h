@@ -21,7 +21,8 @@ struct convert_narrow {
     uint32_t signed_zero;  // all ones, or 0 where -0 is +0
 };
 
-// n elements; no alignment is asked for; `stream` writes around the caches (for results larger than they are).
+// n elements; no alignment is asked for. `stream` writes around the caches, for results larger than they are: a thread
+// must call fence() after its last such write and before it tells others that it is done.
 struct convert_kernels {
     const char *isa;
     void (*bf16_f32)(void *dst, const void *src, size_t n, const struct convert_narrow *rule, bool stream);
@@ -38,6 +39,7 @@ struct convert_kernels {
     // "Emulation of a FMA and correctly rounded sums", 2008). NaN and infinity as f32_f64.
     void (*f32_f64_odd)(void *dst, const void *src, size_t n);
     void (*copy)(void *dst, const void *src, size_t n, bool stream); // n bytes
+    void (*fence)(void);
 };
 
 // A set made of functions with the names of the members, but for the first.
@@ -45,7 +47,7 @@ struct convert_kernels {
     {                                                                                                                  \
         .isa = (name), .bf16_f32 = (bf16_f32_function), .f16_f32 = f16_f32, .f8_f32 = f8_f32, .f32_bf16 = f32_bf16,    \
         .f32_f16 = f32_f16, .f32_f8 = f32_f8, .f32_f64 = f32_f64, .f64_f32 = f64_f32, .f32_f64_odd = f32_f64_odd,      \
-        .copy = copy                                                                                                   \
+        .copy = copy, .fence = fence                                                                                   \
     }
 
 const struct convert_kernels *convert_kernels(void); // of isa_in_force()

@@ -3,7 +3,7 @@
 //     vector, VECTOR_BYTES                a register
 //     vector_store(uint8_t *to, vector)   to any address
 //     vector_stream(uint8_t *to, vector)  to an aligned one, around the caches
-//     vector_fence()                      streamed bytes become visible before what follows
+//     fence()                             streamed bytes become visible before what follows
 #ifndef NUM_CONVERT_LOOP_H
 #define NUM_CONVERT_LOOP_H
 
@@ -40,7 +40,6 @@
                         vector_stream(to + v * VECTOR_BYTES, out[v]);                                                  \
                     from += ELEMENTS * (from_bytes), to += ELEMENTS * (to_bytes);                                      \
                 }                                                                                                      \
-                vector_fence();                                                                                        \
             } else {                                                                                                   \
                 for (; n >= ELEMENTS; n -= ELEMENTS) {                                                                 \
                     block(from, out);                                                                                  \

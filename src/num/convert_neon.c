@@ -23,7 +23,7 @@ ISA_INLINE void vector_stream(uint8_t *to, vector v)
     vst1q_u8(to, v);
 }
 
-ISA_INLINE void vector_fence(void) {}
+static void fence(void) {}
 
 #include "num/convert_loop.h"
 

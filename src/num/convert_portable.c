@@ -120,6 +120,8 @@ static void copy(void *dst, const void *src, size_t n, bool stream)
     memcpy(dst, src, n);
 }
 
+static void fence(void) {}
+
 static void f32_f64_odd(void *dst, const void *src, size_t n)
 {
     CONVERT_EACH(uint32_t, double, odd_f64(v))

@@ -14,12 +14,16 @@
 
 enum {
     PIECE = 4096,            // elements that are worked on in the first-level cache; even
+    TURN = 1024,             // elements of short runs that are looked at before they are encoded
     SHORT_RUN = 1024,        // runs up to this length are scaled many at a time
     RANGE = 1 << 16,         // elements that a thread takes at once
     STREAM_BYTES = 4 << 20,  // results of this size are written around the caches
     STRIPE_BYTES = 4 << 20,  // of columns: fits in a last-level cache between its two passes
     STRIPE_COLUMNS = 1 << 12 // of which partial maxima fit on the stack
 };
+
+// Buffers begin where a cache line does: registers of a whole line would else take two each.
+#define LINE _Alignas(64)
 
 // How elements meet their scales.
 enum meeting {
@@ -39,6 +43,7 @@ struct work {
     size_t elements, length, columns;
     bool packed, stream;
     enum dtype type; // of x
+    size_t type_bytes;
     const uint8_t *x_in;
     uint8_t *x_out;
     const uint8_t *codes_in;
@@ -50,11 +55,6 @@ struct work {
     atomic_bool nonfinite;
     _Atomic uint32_t absmax[STRIPE_COLUMNS]; // of its columns, or one
 };
-
-static size_t type_bytes(const struct work *w)
-{
-    return (size_t)dtype_bits(w->type) / 8;
-}
 
 static enum meeting meet(const struct quant_spec *spec, const int64_t *dims, int rank, size_t elements, size_t *length,
                          size_t *columns)
@@ -90,7 +90,8 @@ static bool work_init(struct work *w, const struct quant_spec *spec, const int64
                        .convert = convert_kernels(),
                        .elements = l->elements,
                        .packed = bits < 8,
-                       .type = type};
+                       .type = type,
+                       .type_bytes = (size_t)dtype_bits(type) / 8};
     w->meeting = meet(spec, dims, rank, l->elements, &w->length, &w->columns);
     if (!dtype_is_integer(spec->type) || (bits != 8 && bits != 4) || w->meeting == OTHER)
         return false;
@@ -131,7 +132,7 @@ static void make_scales(const struct work *w, const uint32_t *absmax, size_t n, 
 // n elements from `at` on as f32: where they lie, or widened into `made`.
 static const float *values(const struct work *w, size_t at, size_t n, float *made)
 {
-    const uint8_t *from = w->x_in + at * type_bytes(w);
+    const uint8_t *from = w->x_in + at * w->type_bytes;
     if (w->type == DT_F32)
         return (const float *)(const void *)from;
     (w->type == DT_BF16 ? w->convert->f32_bf16 : w->convert->f32_f16)(made, from, n, false);
@@ -141,7 +142,7 @@ static const float *values(const struct work *w, size_t at, size_t n, float *mad
 // Codes of n <= PIECE elements, which lie one to a byte, to their place.
 static void put_codes(const struct work *w, size_t at, size_t n, const uint8_t *codes)
 {
-    uint8_t packed[PIECE / 2];
+    LINE uint8_t packed[PIECE / 2];
     if (w->packed) {
         w->k->pack4(codes, n, packed);
         w->convert->copy(w->codes_out + at / 2, packed, n / 2, w->stream);
@@ -152,7 +153,7 @@ static void put_codes(const struct work *w, size_t at, size_t n, const uint8_t *
 
 static uint32_t absmax_of(const struct work *w, size_t at, size_t n)
 {
-    float made[PIECE];
+    LINE float made[PIECE];
     uint32_t most = 0;
     if (w->type == DT_F32)
         return w->k->absmax(values(w, at, n, NULL), n);
@@ -164,48 +165,60 @@ static uint32_t absmax_of(const struct work *w, size_t at, size_t n)
     return most;
 }
 
-// While one run is encoded from the cache, memory would be idle: the next run is asked for meanwhile.
-static void prefetch(const struct work *w, size_t at, size_t n)
+static void encode_span(const struct work *w, size_t at, size_t n, float scale)
 {
-    const uint8_t *from = w->x_in + at * type_bytes(w);
-    for (size_t i = 0; i < n * type_bytes(w); i += 64)
-        __builtin_prefetch(from + i, 0, 2);
-}
-
-static void encode_span(const struct work *w, size_t at, size_t n, float scale, size_t ahead)
-{
-    float made[PIECE];
-    uint8_t codes[PIECE];
+    LINE float made[PIECE];
+    LINE uint8_t codes[PIECE];
     for (size_t i = 0; i < n; i += PIECE) {
         size_t k = n - i < PIECE ? n - i : PIECE;
         w->k->encode(&w->rule, values(w, at + i, k, made), k, scale, codes, NULL);
-        if (ahead)
-            prefetch(w, ahead + i, k);
         put_codes(w, at + i, k, codes);
     }
+}
+
+// While one run is encoded from the cache memory would be idle: the next one is looked at meanwhile.
+static uint32_t encode_and_look_ahead(const struct work *w, size_t at, size_t n, float scale, size_t ahead)
+{
+    LINE uint8_t codes[PIECE];
+    uint32_t most = 0;
+    for (size_t i = 0; i < n; i += PIECE) {
+        size_t k = n - i < PIECE ? n - i : PIECE;
+        uint32_t m =
+            w->k->encode_ahead(&w->rule, values(w, at + i, k, NULL), k, scale, codes, values(w, ahead + i, k, NULL));
+        most = m > most ? m : most;
+        put_codes(w, at + i, k, codes);
+    }
+    return most;
 }
 
 static void encode_long_runs(void *context, size_t from, size_t to)
 {
     struct work *w = context;
+    uint32_t next = absmax_of(w, from * w->length, w->length);
     for (size_t r = from; r < to; r++) {
-        uint32_t most = absmax_of(w, r * w->length, w->length);
-        if (most >= 0x7f800000u) {
+        size_t at = r * w->length, ahead = at + w->length;
+        if (next >= 0x7f800000u) {
             atomic_store(&w->nonfinite, true);
-            return;
+            break;
         }
-        make_scales(w, &most, 1, &w->scales[r]);
-        encode_span(w, r * w->length, w->length, w->scales[r], r + 1 < to ? (r + 1) * w->length : 0);
+        make_scales(w, &next, 1, &w->scales[r]);
+        if (r + 1 < to && w->type == DT_F32) {
+            next = encode_and_look_ahead(w, at, w->length, w->scales[r], ahead);
+        } else {
+            encode_span(w, at, w->length, w->scales[r]);
+            next = r + 1 < to ? absmax_of(w, ahead, w->length) : 0;
+        }
     }
+    w->convert->fence();
 }
 
 static void encode_short_runs(void *context, size_t from, size_t to)
 {
     struct work *w = context;
-    size_t many = PIECE / w->length;
-    float made[PIECE];
-    uint8_t codes[PIECE];
-    uint32_t absmax[PIECE];
+    size_t many = TURN / w->length;
+    LINE float made[PIECE];
+    LINE uint8_t codes[PIECE];
+    LINE uint32_t absmax[PIECE];
     for (size_t r = from; r < to;) {
         size_t n = to - r < many ? to - r : many, at = r * w->length;
         const float *x = values(w, at, n * w->length, made);
@@ -221,6 +234,7 @@ static void encode_short_runs(void *context, size_t from, size_t to)
         put_codes(w, at, n * w->length, codes);
         r += n;
     }
+    w->convert->fence();
 }
 
 static void raise(_Atomic uint32_t *to, uint32_t v)
@@ -239,15 +253,16 @@ static void absmax_range(void *context, size_t from, size_t to)
 static void encode_range(void *context, size_t from, size_t to)
 {
     struct work *w = context;
-    encode_span(w, from, to - from, w->scales[0], 0);
+    encode_span(w, from, to - from, w->scales[0]);
+    w->convert->fence();
 }
 
 // Rows [from, to) of the stripe.
 static void absmax_stripe(void *context, size_t from, size_t to)
 {
     struct work *w = context;
-    float made[PIECE];
-    uint32_t absmax[STRIPE_COLUMNS] = {0};
+    LINE float made[PIECE];
+    LINE uint32_t absmax[STRIPE_COLUMNS] = {0};
     for (size_t r = from; r < to; r++)
         w->k->absmax_columns(values(w, r * w->columns + w->column, w->width, made), w->width, absmax);
     for (size_t i = 0; i < w->width; i++)
@@ -257,19 +272,20 @@ static void absmax_stripe(void *context, size_t from, size_t to)
 static void encode_stripe(void *context, size_t from, size_t to)
 {
     struct work *w = context;
-    float made[PIECE];
-    uint8_t codes[PIECE];
+    LINE float made[PIECE];
+    LINE uint8_t codes[PIECE];
     for (size_t r = from; r < to; r++) {
         size_t at = r * w->columns + w->column;
         w->k->encode_columns(&w->rule, values(w, at, w->width, made), w->width, w->scales + w->column, codes, NULL,
                              NULL);
         put_codes(w, at, w->width, codes);
     }
+    w->convert->fence();
 }
 
 static void encode_columns(struct work *w, struct threads *threads)
 {
-    size_t rows = w->elements / w->columns, column_bytes = rows * type_bytes(w);
+    size_t rows = w->elements / w->columns, column_bytes = rows * w->type_bytes;
     size_t width = column_bytes ? STRIPE_BYTES / column_bytes : 0;
     width = width < 64 ? 64 : width > STRIPE_COLUMNS ? STRIPE_COLUMNS : width - width % 64;
     for (w->column = 0; w->column < w->columns && !w->nonfinite; w->column += w->width) {
@@ -279,7 +295,7 @@ static void encode_columns(struct work *w, struct threads *threads)
         for (size_t i = 0; i < w->width; i++)
             atomic_store(&w->absmax[i], 0);
         threads_for(threads, rows, grain, absmax_stripe, w);
-        uint32_t absmax[STRIPE_COLUMNS];
+        LINE uint32_t absmax[STRIPE_COLUMNS];
         for (size_t i = 0; i < w->width; i++) {
             absmax[i] = w->absmax[i];
             if (absmax[i] >= 0x7f800000u)
@@ -389,69 +405,76 @@ static const uint8_t *get_codes(const struct work *w, size_t at, size_t n, uint8
     return made;
 }
 
+// Where n <= PIECE values are decoded to: their place, or `made` when they are still to be narrowed by put_values.
+static float *values_place(const struct work *w, size_t at, float *made)
+{
+    return w->type == DT_F32 ? (float *)(void *)(w->x_out + at * sizeof(float)) : made;
+}
+
 static void put_values(const struct work *w, size_t at, size_t n, const float *x)
 {
-    struct convert_options plain = {0};
-    uint8_t *to = w->x_out + at * type_bytes(w);
-    if (w->type == DT_F32)
-        w->convert->copy(to, x, n * sizeof *x, w->stream);
-    else
-        convert_array(&plain, w->type, to, DT_F32, x, n, NULL); // n is small and the pair is possible
+    if (w->type != DT_F32) // the pair is possible, and no rule refuses
+        convert_elements(w->type, w->x_out + at * w->type_bytes, DT_F32, x, n, NULL);
 }
 
 static void decode_long_runs(void *context, size_t from, size_t to)
 {
     const struct work *w = context;
-    float x[PIECE];
-    uint8_t made[PIECE];
+    LINE float x[PIECE];
+    LINE uint8_t made[PIECE];
     for (size_t at = from; at < to;) {
         size_t run = at / w->length, end = (run + 1) * w->length;
         end = end < to ? end : to;
         size_t n = end - at < PIECE ? end - at : PIECE;
         struct quant_rule rule = w->rule;
+        float *values = values_place(w, at, x);
         rule.zero = w->zeros_in ? w->zeros_in[run] : 0;
-        w->k->decode(&rule, get_codes(w, at, n, made), n, w->scales_in[run], x);
-        put_values(w, at, n, x);
+        w->k->decode(&rule, get_codes(w, at, n, made), n, w->scales_in[run], values, w->stream);
+        put_values(w, at, n, values);
         at += n;
     }
+    w->convert->fence();
 }
 
 static void decode_short_runs(void *context, size_t from, size_t to)
 {
     const struct work *w = context;
     size_t many = PIECE / w->length;
-    float x[PIECE];
-    uint8_t made[PIECE];
+    LINE float x[PIECE];
+    LINE uint8_t made[PIECE];
     for (size_t r = from; r < to;) {
         size_t n = to - r < many ? to - r : many, at = r * w->length;
         const uint8_t *codes = get_codes(w, at, n * w->length, made);
-        if (!w->zeros_in) {
-            w->k->decode_groups(&w->rule, codes, n, w->length, w->scales_in + r, x);
-        } else {
-            for (size_t i = 0; i < n; i++) {
-                struct quant_rule rule = w->rule;
-                rule.zero = w->zeros_in[r + i];
-                w->k->decode(&rule, codes + i * w->length, w->length, w->scales_in[r + i], x + i * w->length);
-            }
+        float *values = values_place(w, at, x);
+        if (!w->zeros_in)
+            w->k->decode_groups(&w->rule, codes, n, w->length, w->scales_in + r, values, w->stream);
+        for (size_t i = 0; w->zeros_in && i < n; i++) {
+            struct quant_rule rule = w->rule;
+            rule.zero = w->zeros_in[r + i];
+            w->k->decode(&rule, codes + i * w->length, w->length, w->scales_in[r + i], values + i * w->length,
+                         w->stream);
         }
-        put_values(w, at, n * w->length, x);
+        put_values(w, at, n * w->length, values);
         r += n;
     }
+    w->convert->fence();
 }
 
 // Rows.
 static void decode_columns(void *context, size_t from, size_t to)
 {
     const struct work *w = context;
-    float x[PIECE];
-    uint8_t made[PIECE];
+    LINE float x[PIECE];
+    LINE uint8_t made[PIECE];
     for (size_t r = from; r < to; r++) {
         for (size_t i = 0; i < w->columns; i += PIECE) {
             size_t n = w->columns - i < PIECE ? w->columns - i : PIECE, at = r * w->columns + i;
-            w->k->decode_columns(&w->rule, get_codes(w, at, n, made), n, w->scales_in + i, x);
-            put_values(w, at, n, x);
+            float *values = values_place(w, at, x);
+            w->k->decode_columns(&w->rule, get_codes(w, at, n, made), n, w->scales_in + i, values, w->stream);
+            put_values(w, at, n, values);
         }
     }
+    w->convert->fence();
 }
 
 static int check_scales(const struct quant_spec *spec, const struct quant_layout *l, const float *scales,
@@ -488,7 +511,7 @@ int dequantize_array(const struct quant_spec *spec, const int64_t *dims, int ran
     if (rc)
         return rc;
     if (work_init(&w, spec, dims, rank, &l, to) && (zeros || !l.has_zeros) && !(w.meeting == COLUMNS && l.has_zeros)) {
-        w.stream = l.elements * type_bytes(&w) >= STREAM_BYTES;
+        w.stream = to == DT_F32 && l.elements * w.type_bytes >= STREAM_BYTES;
         w.x_out = x;
         w.codes_in = codes;
         w.scales_in = scales;

@@ -345,22 +345,44 @@ ISA_INLINE __m256 steps_of(const struct quant_rule *rule, const uint8_t *codes)
     return _mm256_cvtepi32_ps(_mm256_sub_epi32(c, _mm256_set1_epi32(rule->zero)));
 }
 
-static void decode(const struct quant_rule *rule, const void *codes, size_t n, float scale, float *x)
+// Elements before x is aligned to a register.
+ISA_INLINE size_t unaligned(const float *x, size_t n)
 {
-    const uint8_t *from = codes;
-    for (; n >= LANES; n -= LANES, from += LANES, x += LANES)
-        _mm256_storeu_ps(x, _mm256_mul_ps(steps_of(rule, from), _mm256_set1_ps(scale)));
-    quant_kernels_portable.decode(rule, from, n, scale, x);
+    size_t ahead = (0 - (uintptr_t)x) / sizeof *x % LANES;
+    return ahead < n ? ahead : n;
 }
 
-static void decode_columns(const struct quant_rule *rule, const void *codes, size_t n, const float *scales, float *x)
+ISA_INLINE void put(float *x, __m256 v, bool stream)
 {
-    const uint8_t *from = codes;
-    for (; n >= LANES; n -= LANES, from += LANES, x += LANES, scales += LANES)
-        _mm256_storeu_ps(x, _mm256_mul_ps(steps_of(rule, from), _mm256_loadu_ps(scales)));
-    quant_kernels_portable.decode_columns(rule, from, n, scales, x);
+    if (stream)
+        _mm256_stream_ps(x, v);
+    else
+        _mm256_storeu_ps(x, v);
 }
 
+static void decode(const struct quant_rule *rule, const void *codes, size_t n, float scale, float *x, bool stream)
+{
+    const uint8_t *from = codes;
+    size_t head = stream ? unaligned(x, n) : 0;
+    quant_kernels_portable.decode(rule, from, head, scale, x, false);
+    for (n -= head, from += head, x += head; n >= LANES; n -= LANES, from += LANES, x += LANES)
+        put(x, _mm256_mul_ps(steps_of(rule, from), _mm256_set1_ps(scale)), stream);
+    quant_kernels_portable.decode(rule, from, n, scale, x, false);
+}
+
+static void decode_columns(const struct quant_rule *rule, const void *codes, size_t n, const float *scales, float *x,
+                           bool stream)
+{
+    const uint8_t *from = codes;
+    size_t head = stream ? unaligned(x, n) : 0;
+    quant_kernels_portable.decode_columns(rule, from, head, scales, x, false);
+    for (n -= head, from += head, x += head, scales += head; n >= LANES;
+         n -= LANES, from += LANES, x += LANES, scales += LANES)
+        put(x, _mm256_mul_ps(steps_of(rule, from), _mm256_loadu_ps(scales)), stream);
+    quant_kernels_portable.decode_columns(rule, from, n, scales, x, false);
+}
+
+QUANT_ENCODE_AHEAD
 QUANT_DECODE_GROUPS
 
 // --- pairs of codes in a byte

@@ -350,24 +350,73 @@ ISA_INLINE __m512 steps_of(const struct quant_rule *rule, __m128i codes)
     return _mm512_cvtepi32_ps(_mm512_sub_epi32(c, _mm512_set1_epi32(rule->zero)));
 }
 
-static void decode(const struct quant_rule *rule, const void *codes, size_t n, float scale, float *x)
+// Elements before x is aligned to a register.
+ISA_INLINE size_t unaligned(const float *x, size_t n)
+{
+    size_t ahead = (0 - (uintptr_t)x) / sizeof *x % LANES;
+    return ahead < n ? ahead : n;
+}
+
+ISA_INLINE void put(float *x, __m512 v, bool stream)
+{
+    if (stream)
+        _mm512_stream_ps(x, v);
+    else
+        _mm512_storeu_ps(x, v);
+}
+
+ISA_INLINE void decode_part(const struct quant_rule *rule, const uint8_t *from, size_t n, __m512 scale, float *x)
+{
+    _mm512_mask_storeu_ps(x, first(n), _mm512_mul_ps(steps_of(rule, _mm_maskz_loadu_epi8(first(n), from)), scale));
+}
+
+static void decode(const struct quant_rule *rule, const void *codes, size_t n, float scale, float *x, bool stream)
 {
     const uint8_t *from = codes;
     __m512 s = _mm512_set1_ps(scale);
-    for (; n >= LANES; n -= LANES, from += LANES, x += LANES)
-        _mm512_storeu_ps(x, _mm512_mul_ps(steps_of(rule, _mm_loadu_si128((const void *)from)), s));
+    size_t head = stream ? unaligned(x, n) : 0;
+    if (head)
+        decode_part(rule, from, head, s, x);
+    for (n -= head, from += head, x += head; n >= LANES; n -= LANES, from += LANES, x += LANES)
+        put(x, _mm512_mul_ps(steps_of(rule, _mm_loadu_si128((const void *)from)), s), stream);
     if (n)
-        _mm512_mask_storeu_ps(x, first(n), _mm512_mul_ps(steps_of(rule, _mm_maskz_loadu_epi8(first(n), from)), s));
+        decode_part(rule, from, n, s, x);
 }
 
-static void decode_columns(const struct quant_rule *rule, const void *codes, size_t n, const float *scales, float *x)
+static void decode_columns(const struct quant_rule *rule, const void *codes, size_t n, const float *scales, float *x,
+                           bool stream)
 {
     const uint8_t *from = codes;
-    for (size_t i = 0; i < n; i += LANES) {
-        __mmask16 here = first(n - i < LANES ? n - i : LANES);
-        __m512 v = steps_of(rule, _mm_maskz_loadu_epi8(here, from + i));
-        _mm512_mask_storeu_ps(x + i, here, _mm512_mul_ps(v, _mm512_maskz_loadu_ps(here, scales + i)));
+    size_t head = stream ? unaligned(x, n) : 0;
+    if (head)
+        decode_part(rule, from, head, _mm512_maskz_loadu_ps(first(head), scales), x);
+    for (n -= head, from += head, x += head, scales += head; n >= LANES;
+         n -= LANES, from += LANES, x += LANES, scales += LANES)
+        put(x, _mm512_mul_ps(steps_of(rule, _mm_loadu_si128((const void *)from)), _mm512_loadu_ps(scales)), stream);
+    if (n)
+        decode_part(rule, from, n, _mm512_maskz_loadu_ps(first(n), scales), x);
+}
+
+static uint32_t encode_ahead(const struct quant_rule *rule, const float *x, size_t n, float scale, void *codes,
+                             const float *next)
+{
+    struct range r = range_of(rule);
+    uint8_t *to = codes;
+    float inverse = inverse_of(scale);
+    __m512 s = _mm512_set1_ps(scale), t = _mm512_set1_ps(inverse);
+    __m512 scales[4] = {s, s, s, s}, inverses[4] = {t, t, t, t};
+    __m512i m[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()};
+    for (; inverse > 0 && n >= BLOCK; n -= BLOCK, x += BLOCK, next += BLOCK, to += BLOCK) {
+        ISA_UNROLL
+        for (size_t v = 0; v < 4; v++)
+            m[v] = _mm512_max_epu32(m[v], magnitudes(next + v * LANES));
+        encode_block(rule, &r, x, scales, inverses, to);
     }
+    encode_plain(rule, &r, x, n, scale, to);
+    uint32_t rest = absmax(next, n);
+    uint32_t most =
+        _mm512_reduce_max_epu32(_mm512_max_epu32(_mm512_max_epu32(m[0], m[1]), _mm512_max_epu32(m[2], m[3])));
+    return most > rest ? most : rest;
 }
 
 QUANT_DECODE_GROUPS

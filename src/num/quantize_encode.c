@@ -332,14 +332,14 @@ static void decode_row_fast(const struct quant_spec *spec, const struct quant_wa
     quant_walk_row(w, row, &scale, &channel);
     struct quant_rule rule = rule_of(spec, zeros ? zeros[scale] : 0);
     if (w->scale_step) {
-        k->decode_columns(&rule, codes, w->columns, scales + scale, x);
+        k->decode_columns(&rule, codes, w->columns, scales + scale, x, false);
     } else if (spec->mapping == QUANT_SYMMETRIC && w->columns % w->segment == 0) {
-        k->decode_groups(&rule, codes, w->columns / w->segment, w->segment, scales + scale, x);
+        k->decode_groups(&rule, codes, w->columns / w->segment, w->segment, scales + scale, x, false);
     } else {
         for (size_t from = 0; from < w->columns; scale++) {
             size_t n = quant_segment(w, from);
             rule.zero = zeros ? zeros[scale] : 0;
-            k->decode(&rule, codes + from, n, scales[scale], x + from);
+            k->decode(&rule, codes + from, n, scales[scale], x + from, false);
             from += n;
         }
     }

@@ -11,6 +11,7 @@
 #ifndef NUM_QUANTIZE_KERNELS_H
 #define NUM_QUANTIZE_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -65,10 +66,17 @@ struct quant_kernels {
     void (*encode_groups)(const struct quant_rule *rule, const float *x, size_t groups, size_t group,
                           const float *scales, void *codes, struct quant_tally *tally);
 
-    void (*decode)(const struct quant_rule *rule, const void *codes, size_t n, float scale, float *x);
-    void (*decode_columns)(const struct quant_rule *rule, const void *codes, size_t n, const float *scales, float *x);
+    // encode() without a tally, and meanwhile absmax() of the n elements at next: the arithmetic of one hides the
+    // reading of the other.
+    uint32_t (*encode_ahead)(const struct quant_rule *rule, const float *x, size_t n, float scale, void *codes,
+                             const float *next);
+
+    // stream: writes around the caches, as in num/convert_kernels.h, whose fence() must follow.
+    void (*decode)(const struct quant_rule *rule, const void *codes, size_t n, float scale, float *x, bool stream);
+    void (*decode_columns)(const struct quant_rule *rule, const void *codes, size_t n, const float *scales, float *x,
+                           bool stream);
     void (*decode_groups)(const struct quant_rule *rule, const void *codes, size_t groups, size_t group,
-                          const float *scales, float *x);
+                          const float *scales, float *x, bool stream);
 
     // Two codes to a byte, the even index in the low nibble; an odd end is filled with 0. packed: (n + 1) / 2 bytes.
     // unpack extends the sign (is_signed) or with 0.
@@ -76,21 +84,28 @@ struct quant_kernels {
     void (*unpack4)(const uint8_t *packed, size_t n, int is_signed, void *codes);
 };
 
-// The last of the decoders, from the first.
+// The last of the decoders, from the first; and the two halves of encode_ahead one after the other.
 #define QUANT_DECODE_GROUPS                                                                                            \
     static void decode_groups(const struct quant_rule *rule, const void *codes, size_t groups, size_t group,           \
-                              const float *scales, float *x)                                                           \
+                              const float *scales, float *x, bool stream)                                              \
     {                                                                                                                  \
         for (size_t g = 0; g < groups; g++)                                                                            \
-            decode(rule, (const uint8_t *)codes + g * group, group, scales[g], x + g * group);                         \
+            decode(rule, (const uint8_t *)codes + g * group, group, scales[g], x + g * group, stream);                 \
+    }
+#define QUANT_ENCODE_AHEAD                                                                                             \
+    static uint32_t encode_ahead(const struct quant_rule *rule, const float *x, size_t n, float scale, void *codes,    \
+                                 const float *next)                                                                    \
+    {                                                                                                                  \
+        encode(rule, x, n, scale, codes, NULL);                                                                        \
+        return absmax(next, n);                                                                                        \
     }
 // A set made of functions with the names of the members.
 #define QUANT_KERNELS(name)                                                                                            \
     {                                                                                                                  \
         .isa = (name), .absmax = absmax, .extent = extent, .absmax_groups = absmax_groups,                             \
         .absmax_columns = absmax_columns, .encode = encode, .encode_columns = encode_columns,                          \
-        .encode_groups = encode_groups, .decode = decode, .decode_columns = decode_columns,                            \
-        .decode_groups = decode_groups, .pack4 = pack4, .unpack4 = unpack4                                             \
+        .encode_groups = encode_groups, .encode_ahead = encode_ahead, .decode = decode,                                \
+        .decode_columns = decode_columns, .decode_groups = decode_groups, .pack4 = pack4, .unpack4 = unpack4           \
     }
 
 const struct quant_kernels *quant_kernels(void); // of isa_in_force()

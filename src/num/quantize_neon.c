@@ -128,7 +128,7 @@ ISA_INLINE void steps_of(const struct quant_rule *rule, const uint8_t *codes, fl
     }
 }
 
-static void decode(const struct quant_rule *rule, const void *codes, size_t n, float scale, float *x)
+static void decode(const struct quant_rule *rule, const void *codes, size_t n, float scale, float *x, bool stream)
 {
     const uint8_t *from = codes;
     for (; n >= BLOCK; n -= BLOCK, from += BLOCK, x += BLOCK) {
@@ -138,10 +138,11 @@ static void decode(const struct quant_rule *rule, const void *codes, size_t n, f
         for (size_t v = 0; v < 4; v++)
             vst1q_f32(x + v * LANES, vmulq_f32(steps[v], vdupq_n_f32(scale)));
     }
-    quant_kernels_portable.decode(rule, from, n, scale, x);
+    quant_kernels_portable.decode(rule, from, n, scale, x, stream);
 }
 
-static void decode_columns(const struct quant_rule *rule, const void *codes, size_t n, const float *scales, float *x)
+static void decode_columns(const struct quant_rule *rule, const void *codes, size_t n, const float *scales, float *x,
+                           bool stream)
 {
     const uint8_t *from = codes;
     for (; n >= BLOCK; n -= BLOCK, from += BLOCK, x += BLOCK, scales += BLOCK) {
@@ -151,9 +152,10 @@ static void decode_columns(const struct quant_rule *rule, const void *codes, siz
         for (size_t v = 0; v < 4; v++)
             vst1q_f32(x + v * LANES, vmulq_f32(steps[v], vld1q_f32(scales + v * LANES)));
     }
-    quant_kernels_portable.decode_columns(rule, from, n, scales, x);
+    quant_kernels_portable.decode_columns(rule, from, n, scales, x, stream);
 }
 
+QUANT_ENCODE_AHEAD
 QUANT_DECODE_GROUPS
 
 static void pack4(const void *codes, size_t n, uint8_t *packed)

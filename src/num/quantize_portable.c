@@ -137,20 +137,24 @@ static inline float value_of(const struct quant_rule *rule, uint8_t code, float 
     return (float)(c - rule->zero) * scale;
 }
 
-static void decode(const struct quant_rule *rule, const void *codes, size_t n, float scale, float *x)
+static void decode(const struct quant_rule *rule, const void *codes, size_t n, float scale, float *x, bool stream)
 {
+    (void)stream;
     const uint8_t *from = codes;
     for (size_t i = 0; i < n; i++)
         x[i] = value_of(rule, from[i], scale);
 }
 
-static void decode_columns(const struct quant_rule *rule, const void *codes, size_t n, const float *scales, float *x)
+static void decode_columns(const struct quant_rule *rule, const void *codes, size_t n, const float *scales, float *x,
+                           bool stream)
 {
+    (void)stream;
     const uint8_t *from = codes;
     for (size_t i = 0; i < n; i++)
         x[i] = value_of(rule, from[i], scales[i]);
 }
 
+QUANT_ENCODE_AHEAD
 QUANT_DECODE_GROUPS
 
 static void pack4(const void *codes, size_t n, uint8_t *packed)

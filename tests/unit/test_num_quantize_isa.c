@@ -126,8 +126,9 @@ TEST(num_quantize_isa_plain_c_is_the_rule)
 struct run {
     uint8_t codes[2 * N + 64];
     double error2[N], reference2[N];
-    float back[N];
+    float back[N + 5];
     struct quant_tally tally;
+    uint32_t ahead;
 };
 
 static void clear(struct run *r)
@@ -144,7 +145,8 @@ static void run_row(const struct quant_kernels *k, const struct quant_rule *rule
     k->encode(rule, x, n, scale, out->codes, NULL);
     k->encode(rule, x, n, scale, out->codes + n + 1, &out->tally);
     k->encode(rule, x, n / 2, scale, out->codes + n + 1, &out->tally); // adds to what is there
-    k->decode(rule, out->codes, n, scale, out->back);
+    out->ahead = k->encode_ahead(rule, x, n, scale, out->codes + n + 1, x + 3);
+    k->decode(rule, out->codes, n, scale, out->back, n % 2);
 }
 
 static void run_columns(const struct quant_kernels *k, const struct quant_rule *rule, const float *x, size_t n,
@@ -154,7 +156,7 @@ static void run_columns(const struct quant_kernels *k, const struct quant_rule *
     clear(out);
     k->encode_columns(rule, x, n, scales, out->codes, NULL, NULL);
     k->encode_columns(rule, x, n, scales, out->codes + n + 1, &out->tally, sums ? &columns : NULL);
-    k->decode_columns(rule, out->codes, n, scales, out->back);
+    k->decode_columns(rule, out->codes, n, scales, out->back + n % 5, n % 2);
 }
 
 static void run_groups(const struct quant_kernels *k, const struct quant_rule *rule, const float *x, size_t groups,
@@ -163,13 +165,13 @@ static void run_groups(const struct quant_kernels *k, const struct quant_rule *r
     clear(out);
     k->encode_groups(rule, x, groups, group, scales, out->codes, NULL);
     k->encode_groups(rule, x, groups, group, scales, out->codes + groups * group + 1, &out->tally);
-    k->decode_groups(rule, out->codes, groups, group, scales, out->back);
+    k->decode_groups(rule, out->codes, groups, group, scales, out->back, group % 2);
 }
 
 static bool same_run(const struct run *a, const struct run *b)
 {
-    return memcmp(a->codes, b->codes, sizeof a->codes) == 0 && memcmp(a->back, b->back, sizeof a->back) == 0 &&
-           memcmp(a->error2, b->error2, sizeof a->error2) == 0 &&
+    return a->ahead == b->ahead && memcmp(a->codes, b->codes, sizeof a->codes) == 0 &&
+           memcmp(a->back, b->back, sizeof a->back) == 0 && memcmp(a->error2, b->error2, sizeof a->error2) == 0 &&
            memcmp(a->reference2, b->reference2, sizeof a->reference2) == 0 && same_tally(&a->tally, &b->tally);
 }
 
