@@ -298,7 +298,15 @@ static void encode_columns(const struct quant_rule *rule, const float *x, size_t
     struct counts c = {0};
     if (tally)
         c = counts_from(tally);
-    for (size_t i = 0; i < n; i += LANES) {
+    size_t i = 0;
+    for (; !tally && n - i >= BLOCK; i += BLOCK) {
+        __m512 q[4];
+        ISA_UNROLL
+        for (size_t v = 0; v < 4; v++)
+            q[v] = _mm512_div_ps(_mm512_loadu_ps(x + i + v * LANES), _mm512_loadu_ps(scales + i + v * LANES));
+        _mm512_storeu_si512(to + i, bytes_of(rule, &r, q));
+    }
+    for (; i < n; i += LANES) {
         size_t k = n - i < LANES ? n - i : LANES;
         __m512 v = _mm512_maskz_loadu_ps(first(k), x + i);
         __m512 s = _mm512_mask_loadu_ps(_mm512_set1_ps(1), first(k), scales + i);
@@ -397,6 +405,8 @@ static void decode_columns(const struct quant_rule *rule, const void *codes, siz
         decode_part(rule, from, n, _mm512_maskz_loadu_ps(first(n), scales), x);
 }
 
+enum { AHEAD = 1024 }; // elements: a page
+
 static uint32_t encode_ahead(const struct quant_rule *rule, const float *x, size_t n, float scale, void *codes,
                              const float *next)
 {
@@ -407,9 +417,13 @@ static uint32_t encode_ahead(const struct quant_rule *rule, const float *x, size
     __m512 scales[4] = {s, s, s, s}, inverses[4] = {t, t, t, t};
     __m512i m[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()};
     for (; inverse > 0 && n >= BLOCK; n -= BLOCK, x += BLOCK, next += BLOCK, to += BLOCK) {
+        // The arithmetic fills the window in which the CPU would find these reads by itself. (Beyond the end it asks
+        // for nothing that could fail.)
         ISA_UNROLL
-        for (size_t v = 0; v < 4; v++)
+        for (size_t v = 0; v < 4; v++) {
+            _mm_prefetch((const char *)(next + AHEAD + v * LANES), _MM_HINT_T0);
             m[v] = _mm512_max_epu32(m[v], magnitudes(next + v * LANES));
+        }
         encode_block(rule, &r, x, scales, inverses, to);
     }
     encode_plain(rule, &r, x, n, scale, to);
@@ -419,7 +433,19 @@ static uint32_t encode_ahead(const struct quant_rule *rule, const float *x, size
     return most > rest ? most : rest;
 }
 
-QUANT_DECODE_GROUPS
+static void decode_groups(const struct quant_rule *rule, const void *codes, size_t groups, size_t group,
+                          const float *scales, float *x, bool stream)
+{
+    const uint8_t *from = codes;
+    bool whole = group % LANES == 0 && (!stream || unaligned(x, LANES) == 0);
+    for (size_t g = 0; g < groups; g++, from += group, x += group) {
+        __m512 s = _mm512_set1_ps(scales[g]);
+        for (size_t i = 0; whole && i < group; i += LANES)
+            put(x + i, _mm512_mul_ps(steps_of(rule, _mm_loadu_si128((const void *)(from + i))), s), stream);
+        if (!whole)
+            decode(rule, from, group, scales[g], x, stream);
+    }
+}
 
 // --- pairs of codes in a byte
 
