@@ -148,7 +148,7 @@ static double traffic(const struct hlo_instruction *in)
         bytes += bytes_of(operand(in, i));
     for (size_t i = 1; out->kind == HLO_TUPLE && i < out->n_elements; i++) {
         const struct hlo_shape *s = &out->elements[i];
-        bytes += s->kind == HLO_ARRAY && s->dtype == DT_U8 && s->rank == 1 ? 0 : bytes_of(s);
+        bytes += s->kind == HLO_ARRAY && (s->dtype == DT_U8 || s->dtype == DT_S8) && s->rank == 1 ? 0 : bytes_of(s);
     }
     return bytes;
 }

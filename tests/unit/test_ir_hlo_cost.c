@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// HLO cost against XLA's own analysis (tests/oracle/hlo_cost.py); the fixture names what is counted otherwise and why.
+#include "ir/hlo_cost.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "fixture.h"
+#include "test.h"
+
+static bool module_of(const json_t *row, struct hlo_module *m, struct arena *arena, struct error *err)
+{
+    const char *hex = json_string_value(json_object_get(row, "module"));
+    size_t n = hex ? strlen(hex) / 2 : 0;
+    uint8_t *bytes = arena_alloc(arena, n, 1, err);
+    for (size_t i = 0; bytes && i < n; i++)
+        bytes[i] = (uint8_t)strtoul((char[]){hex[2 * i], hex[2 * i + 1], '\0'}, NULL, 16);
+    return bytes && n && !hlo_read(m, bytes, n, "case", arena, err);
+}
+
+static void compare(const char *name, const char *what, double is, const json_t *should)
+{
+    bool unknown = json_is_null(should);
+    double v = json_number_value(should);
+    // XLA sums in 32-bit floats, exact below 2^24, where all of these are.
+    if (unknown ? !isnan(is) : is != v) {
+        fprintf(stderr, "%s: %s is %.17g\n", name, what, is);
+        CHECK_NEAR(is, unknown ? NAN : v, 0);
+        CHECK(!unknown);
+    }
+}
+
+TEST(ir_hlo_cost_equals_xla)
+{
+    json_t *fixture = fixture_json("ir/hlo_cost.json");
+    const char *name;
+    json_t *row;
+    size_t n = 0;
+    REQUIRE(fixture);
+    json_object_foreach(json_object_get(fixture, "cases"), name, row)
+    {
+        struct arena arena;
+        struct hlo_module m;
+        struct hlo_costs costs;
+        struct error e = {0};
+        arena_init(&arena);
+        REQUIRE(module_of(row, &m, &arena, &e));
+        REQUIRE_OK(hlo_costs_init(&costs, &m, &arena, &e), &e);
+        const struct hlo_cost *c = hlo_cost_module(&costs);
+        const json_t *here = json_object_get(row, "here");
+        const json_t *should = here ? here : json_object_get(row, "xla");
+        compare(name, "FLOP", hlo_cost_flop(c), json_array_get(should, 0));
+        compare(name, "transcendentals", c->transcendentals, json_array_get(should, 1));
+        compare(name, "bytes", hlo_cost_bytes(c), json_array_get(should, 2));
+        arena_release(&arena);
+        n++;
+    }
+    CHECK_INT(n, json_object_size(json_object_get(fixture, "cases")));
+    json_decref(fixture);
+}
