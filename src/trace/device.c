@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 const char *trace_device_kind_name(enum trace_device_kind kind)
 {
@@ -45,9 +46,44 @@ static bool device_kind(struct slice name, enum trace_device_kind *kind, int *or
     return *ordinal >= 0;
 }
 
+struct facts {
+    struct slice vendor;
+    int64_t cores, memory_bytes;
+};
+
+// Memory is given less what firmware keeps, or in units of 2^30: a tenth either way.
+static const struct chip *chip_by_facts(const struct facts *f)
+{
+    const struct chip *found = NULL;
+    for (size_t i = 0; i < chip_count(); i++) {
+        const struct chip *c = chip_at(i);
+        double memory = c->memory.value;
+        bool same = c->vendor && f->vendor.size == strlen(c->vendor) &&
+                    strncasecmp((const char *)f->vendor.data, c->vendor, f->vendor.size) == 0;
+        if (!same || f->cores != c->cores_per_chip || !(fabs((double)f->memory_bytes - memory) < memory / 10))
+            continue;
+        if (found)
+            return NULL;
+        found = c;
+    }
+    return found;
+}
+
+static void read_fact(struct facts *f, struct slice name, const struct xstat *s)
+{
+    bool number = s->kind == XSTAT_UINT || s->kind == XSTAT_INT;
+    if (s->kind == XSTAT_TEXT && slice_is(name, "device_vendor"))
+        f->vendor = s->bytes;
+    else if (number && slice_is(name, "core_count"))
+        f->cores = s->integer;
+    else if (number && slice_is(name, "memory_size"))
+        f->memory_bytes = s->integer;
+}
+
 static void read_facts(struct trace *t, struct trace_device *d, struct error *err)
 {
     const struct xplane *p = d->plane;
+    struct facts facts = {0};
     d->peak_flop_per_s = d->memory_bytes_per_s = NAN;
     for (size_t i = 0; i < p->n_stats; i++) {
         struct xstat s;
@@ -64,7 +100,11 @@ static void read_facts(struct trace *t, struct trace_device *d, struct error *er
             d->memory_bytes_per_s = s.number * 1e9;
         else if (slice_is(row->name, "memory_bandwidth") && (s.kind == XSTAT_UINT || s.kind == XSTAT_INT))
             d->memory_bytes_per_s = (double)s.integer;
+        read_fact(&facts, row->name, &s);
     }
+    d->chip = d->model ? chip_by_device_kind(d->model) : NULL;
+    if (!d->chip)
+        d->chip = chip_by_facts(&facts);
 }
 
 static int64_t stat_id(const struct xplane *p, const char *name)

@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "chips/chips.h"
 #include "trace/session.h"
 
 enum trace_device_kind {
@@ -27,7 +28,9 @@ struct trace_device {
     const char *model; // "TPU v6 Lite"; what the plane says, NULL where it says nothing
     // As the plane says; NAN where it says nothing.
     double peak_flop_per_s, memory_bytes_per_s;
-    struct xline **lines; // with operations: "XLA Ops" of a TPU, the streams of a GPU, the threads of a host
+    // The row of the chip table: by the model's name, else by vendor, cores and memory, which is all that some say.
+    const struct chip *chip; // NULL: none
+    struct xline **lines;    // with operations: "XLA Ops" of a TPU, the streams of a GPU, the threads of a host
     size_t n_lines, cap_lines;
 };
 

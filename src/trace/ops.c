@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/ops_hlo.h"
 #include "trace/tally.h"
 
 struct task {
@@ -131,7 +132,8 @@ static void make_row(struct trace_op *op, const struct task *k, const struct tal
     const struct xplane *p = k->device->plane;
     const struct xmeta *row = xtable_find(&p->event_table, e->key.metadata_id);
     struct naming n = {.plane = p, .op = op, .flop = NAN, .bytes = NAN};
-    *op = (struct trace_op){.occurrences = e->occurrences, .self_ps = e->self_ps, .total_ps = e->total_ps};
+    *op = (struct trace_op){
+        .occurrences = e->occurrences, .executions = e->occurrences, .self_ps = e->self_ps, .total_ps = e->total_ps};
     if (row) {
         op->name = row->display_name.size ? row->display_name : row->name;
         op->is_operation = k->device->kind == TRACE_TPU || k->device->kind == TRACE_SPARSE_CORE;
@@ -144,6 +146,8 @@ static void make_row(struct trace_op *op, const struct task *k, const struct tal
         op->flop = e->flop;
         op->bytes = e->bytes;
     }
+    op->flop_from = isnan(op->flop) ? TRACE_COST_NONE : TRACE_COST_PROFILE;
+    op->bytes_from = isnan(op->bytes) ? TRACE_COST_NONE : TRACE_COST_PROFILE;
     op->is_async = ends_with(op->category, "-start") || ends_with(op->category, "-done");
 }
 
@@ -234,14 +238,75 @@ size_t trace_ops_merge(struct trace_op *rows, size_t count)
         }
         into->is_async |= op->is_async;
         into->occurrences += op->occurrences;
+        into->executions += op->executions;
         into->self_ps = sum(into->self_ps, op->self_ps);
         into->total_ps = sum(into->total_ps, op->total_ps);
         into->flop += op->flop;
         into->bytes += op->bytes;
+        into->flop_from = into->flop_from == op->flop_from ? into->flop_from : TRACE_COST_HLO;
+        into->bytes_from = into->bytes_from == op->bytes_from ? into->bytes_from : TRACE_COST_HLO;
+        into->reason = into->reason ? into->reason : op->reason;
+        into->type = into->type == op->type ? into->type : DT_INVALID;
     }
     if (n)
         qsort(rows, n, sizeof *rows, by_self);
     return n;
+}
+
+// An operation of a GPU is one kernel or several; each of them runs once in an execution. So on one device it ran as
+// often as its most frequent kernel (a profile's edges may cut off some of the others).
+struct part {
+    struct trace_op *op;
+    const struct trace_device *device;
+    int64_t kernel;
+};
+
+static int by_kernel(const void *a, const void *b)
+{
+    const struct part *x = a, *y = b;
+    int c = by_name(x->op, y->op);
+    if (c)
+        return c;
+    if (x->device != y->device)
+        return x->device < y->device ? -1 : 1;
+    return (x->kernel > y->kernel) - (x->kernel < y->kernel);
+}
+
+// All executions of an operation on a device go to the first of its parts there.
+static void count_executions(struct part *parts, size_t n)
+{
+    struct trace_op *first = NULL;
+    uint64_t kernel = 0;
+    if (n)
+        qsort(parts, n, sizeof *parts, by_kernel);
+    for (size_t i = 0; i < n; i++) {
+        const struct part *p = &parts[i], *last = i ? &parts[i - 1] : NULL;
+        bool same_op = last && by_name(p->op, last->op) == 0 && p->device == last->device;
+        bool same_kernel = same_op && p->kernel == last->kernel;
+        uint64_t events = p->op->occurrences;
+        kernel = same_kernel ? kernel + events : events;
+        if (!same_op)
+            first = p->op;
+        p->op->executions = 0;
+        first->executions = same_op && first->executions > kernel ? first->executions : kernel;
+    }
+}
+
+static int find_executions(struct trace_ops *o, const struct task *tasks, size_t n, struct error *err)
+{
+    struct part *parts = arena_new(&o->arena, struct part, o->n_rows, err);
+    struct trace_op *op = o->rows;
+    size_t n_parts = 0;
+    if (!parts)
+        return ERR_MEMORY;
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < tasks[i].tally.n; k++, op++) {
+            if (tasks[i].device->kind == TRACE_GPU && op->is_operation)
+                parts[n_parts++] = (struct part){op, tasks[i].device, tasks[i].tally.entries[k].key.metadata_id};
+        }
+    }
+    count_executions(parts, n_parts);
+    return 0;
 }
 
 static int collect(struct trace_ops *o, const struct task *tasks, size_t n, struct error *err)
@@ -259,6 +324,8 @@ static int collect(struct trace_ops *o, const struct task *tasks, size_t n, stru
         xdamage_add(&tasks[i].device->file->space.damage, &tasks[i].damage);
         rc = make_rows(o, &o->lines[i], &tasks[i], err);
     }
+    if (!rc)
+        rc = find_executions(o, tasks, n, err);
     if (rc)
         return rc;
     o->n_rows = trace_ops_merge(o->rows, o->n_rows);
@@ -299,7 +366,7 @@ int trace_ops(struct trace *t, struct threads *threads, struct trace_ops *out, s
         rc = walk_all(out, tasks, n, threads, err);
     for (size_t i = 0; tasks && i < n; i++)
         tally_release(&tasks[i].tally);
-    return rc;
+    return rc ? rc : trace_ops_hlo(t, out, err);
 }
 
 void trace_ops_release(struct trace_ops *o)

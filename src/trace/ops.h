@@ -9,7 +9,14 @@
 
 #include "base/error.h"
 #include "base/threads.h"
+#include "num/dtype.h"
 #include "trace/device.h"
+
+enum trace_cost_source {
+    TRACE_COST_NONE,
+    TRACE_COST_PROFILE, // the compiler's count, as the profile has it
+    TRACE_COST_HLO,     // counted here from the program's HLO in the profile
+};
 
 struct trace_op {
     struct slice name;     // "fusion.3"; a kernel's where it belongs to no operation
@@ -20,9 +27,13 @@ struct trace_op {
     bool is_async;         // the start or the end of something that goes on meanwhile: its bytes are not of its time
     bool is_operation;     // false: a kernel or copy that carries no operation's name
     uint64_t program_id;   // 0: none
-    uint64_t occurrences;
+    uint64_t occurrences;  // events
+    uint64_t executions;   // of the operation: on a GPU one may be several events (docs/trace.md)
     int64_t self_ps, total_ps; // nesting solved: a loop does not have its body's time in self_ps
-    double flop, bytes;        // of all occurrences, as the profile says; NAN where it says nothing
+    double flop, bytes;        // of all executions; NAN where nothing says
+    enum trace_cost_source flop_from, bytes_from;
+    const char *reason; // why the HLO does not say one of them; NULL
+    enum dtype type;    // of the operands of its products; DT_INVALID: not known, or of several types
 };
 
 // One line of one device.
@@ -43,12 +54,15 @@ struct trace_ops {
     size_t n_rows;
     struct trace_ops_line *lines;
     size_t n_lines;
-    int64_t self_ps; // of all rows
+    int64_t self_ps;        // of all rows
+    size_t hlo_modules;     // programs whose HLO was read
+    const char *hlo_damage; // why one of them could not be; NULL
 };
 
 // Walks over the lines of all devices, shared out among `threads` (NULL: the caller alone). Rows have
-// texts of their own. Damage met on the way is added to the files' own. Without a device it gives no rows and is no
-// error.
+// texts of their own. What the profile does not say of an operation (category, FLOP, bytes, scope, source) comes from
+// its program's HLO, where that is in the profile. Damage met on the way is added to the files' own. Without a device
+// it gives no rows and is no error.
 int trace_ops(struct trace *t, struct threads *threads, struct trace_ops *out, struct error *err);
 void trace_ops_release(struct trace_ops *o);
 // Adds up rows of the same program, name and kind, in place, and sorts them as trace_ops does. Returns how many are

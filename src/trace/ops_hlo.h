@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the HLO of a profile's programs says of their operations.
+#ifndef TRACE_OPS_HLO_H
+#define TRACE_OPS_HLO_H
+
+#include "trace/ops.h"
+
+// The HloProto of one program in a profile.
+struct trace_program {
+    struct trace_file *file;
+    uint64_t id;        // 0: not said
+    struct slice name;  // "jit_f", a copy
+    struct slice proto; // in the file
+};
+
+// All programs of a profile with HLO, by id, equal ids by name; in `arena`, but for the protos, which are the files'.
+// The id is that in the parentheses of the entry's name, else its program_id, else the entry's own: some writers have
+// the latter two wrong.
+int trace_programs(const struct trace *t, struct arena *arena, struct trace_program **programs, size_t *n,
+                   struct error *err);
+// Fills in what rows lack: category, scope, source, FLOP and bytes of their executions. A row's program is that of its
+// id (and its module's name, where it has one), else the only one of that name.
+int trace_ops_hlo(const struct trace *t, struct trace_ops *o, struct error *err);
+
+#endif
