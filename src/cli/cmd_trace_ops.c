@@ -66,7 +66,7 @@ static void add_row(struct table *t, const struct trace_ops *o, const struct tra
                                                               : (struct slice){(const uint8_t *)"no operation", 12});
     if (by == TRACE_BY_OP || by == TRACE_BY_MODULE)
         table_cellf(t, row->program_id ? "%" PRIu64 : "", row->program_id);
-    table_count(t, (double)row->occurrences);
+    table_count(t, (double)row->executions);
     table_number(t, (double)row->self_ps / 1e9, NULL);
     percent_cell(t, r.share);
     table_number(t, (double)row->total_ps / 1e9, NULL);
@@ -76,6 +76,47 @@ static void add_row(struct table *t, const struct trace_ops *o, const struct tra
     table_cell(t, r.bound ? r.bound : "");
 }
 
+static void peak_sentence(struct str *s, const struct trace_peak *p, const char *what, double unit, const char *name)
+{
+    char profile[FORMAT_MAX], chip[FORMAT_MAX];
+    if (isnan(p->used))
+        return;
+    format_number(profile, p->profile / unit, 4);
+    format_number(chip, p->chip / unit, 4);
+    if (isnan(p->profile))
+        str_addf(s, "%s: %s %s (%s, the chip table; the profile has none). ", what, chip, name, p->chip_name);
+    else if (isnan(p->chip))
+        str_addf(s, "%s: %s %s, as the profile has it. ", what, profile, name);
+    else if (p->disagree)
+        str_addf(s, "%s: %s %s (%s, the chip table); the profile has %s, which is not used. ", what, chip, name,
+                 p->chip_name, profile);
+    else
+        str_addf(s, "%s: %s %s, as the profile has it; the chip table (%s) has %s. ", what, profile, name, p->chip_name,
+                 chip);
+}
+
+// Where FLOP, bytes and peaks are from.
+static void cost_sentences(struct str *s, const struct trace_ops *o)
+{
+    bool profile = false, hlo = false;
+    struct trace_peak flop, memory;
+    for (size_t i = 0; i < o->n_rows; i++) {
+        profile |= o->rows[i].flop_from == TRACE_COST_PROFILE;
+        hlo |= o->rows[i].flop_from == TRACE_COST_HLO;
+    }
+    if (profile || hlo)
+        str_addf(s, "FLOP and bytes are %s%s%s. ", profile ? "the compiler's count in the profile" : "",
+                 profile && hlo ? ", and where it has none " : "",
+                 hlo ? "counted from the programs' HLO in the profile" : "");
+    if (o->hlo_damage)
+        str_addf(s, "The HLO of a program cannot be read: it %s. ", o->hlo_damage);
+    trace_ops_peak(o, DT_INVALID, &flop, &memory);
+    if (profile || hlo) {
+        peak_sentence(s, &flop, "Peak for bf16", 1e12, "TFLOP/s");
+        peak_sentence(s, &memory, "Memory", 1e9, "GB/s");
+    }
+}
+
 // What the table does not show, and what it stands on.
 static void summary(struct cli *cli, const struct trace *t, const struct trace_ops *o, size_t shown, size_t n)
 {
@@ -83,15 +124,13 @@ static void summary(struct cli *cli, const struct trace *t, const struct trace_o
     char self[FORMAT_MAX];
     size_t overlaps = 0, out_of_range = 0;
     uint64_t events = 0;
-    bool peaks = false, async = false;
+    bool async = false;
     str_init(&s);
     for (size_t i = 0; i < o->n_lines; i++) {
         overlaps += o->lines[i].overlaps;
         out_of_range += o->lines[i].out_of_range;
         events += o->lines[i].events;
     }
-    for (size_t i = 0; i < o->devices.n; i++)
-        peaks |= o->devices.items[i].peak_flop_per_s > 0;
     for (size_t i = 0; i < o->n_rows; i++)
         async |= o->rows[i].is_async;
     format_time(self, (double)o->self_ps * 1e-12);
@@ -103,8 +142,7 @@ static void summary(struct cli *cli, const struct trace *t, const struct trace_o
         str_addf(&s, "%zu events overlap another one in part: the common time is the later one's. ", overlaps);
     if (out_of_range)
         str_addf(&s, "%zu events have impossible times and are left out. ", out_of_range);
-    if (peaks)
-        str_add(&s, "FLOP and bytes are the compiler's count, peaks the device's, both as the profile has them. ");
+    cost_sentences(&s, o);
     if (async)
         str_add(&s, "What starts or ends an asynchronous transfer has no rate: its bytes are not of its own time. ");
     str_add(&s, "A loop's self time is without that of its body.");
@@ -190,8 +228,10 @@ static const char *const description[] = {
     "it) and in all. Times are exact sums of the events' picoseconds; on every line self times add up to the time the "
     "line was busy.",
     TRACE_INPUT_TEXT,
-    "Kernels and copies that belong to no operation of the program are rows of their own, not idle time. FLOP, bytes "
-    "and peaks are shown where the profile has them.",
+    "Kernels and copies that belong to no operation of the program are rows of their own, not idle time. FLOP and "
+    "bytes "
+    "are the compiler's, where the profile has them, else counted from the program's HLO in the profile, products of "
+    "libraries included. Peaks are the profile's and the chip table's.",
     NULL,
 };
 
@@ -199,8 +239,9 @@ static const struct option options[] = {
     {.name = "by",
      .kind = OPTION_STRING,
      .preset = "op",
-     .choices = "op category module scope source",
-     .help = "what a row is: an operation of a program, a category, a program, a name of the framework, or a line of "
+     .choices = "op name category module scope source",
+     .help = "what a row is: an operation of a program, a name without its number, a category, a program, a name of "
+             "the framework, or a line of "
              "the source"},
     {.name = "top",
      .kind = OPTION_INT,

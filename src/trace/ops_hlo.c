@@ -82,6 +82,17 @@ static int read_programs(struct trace_file *f, struct arena *arena, struct trace
     return 0;
 }
 
+static int read_guarded(struct trace_file *f, struct arena *arena, struct trace_program **programs, size_t *n,
+                        size_t *cap, struct error *err)
+{
+    struct file_guard g;
+    if (FILE_GUARD(&g, &f->map))
+        return file_guard_error(&g, err);
+    int rc = read_programs(f, arena, programs, n, cap, err);
+    file_guard_end(&g);
+    return rc;
+}
+
 int trace_programs(const struct trace *t, struct arena *arena, struct trace_program **programs, size_t *n,
                    struct error *err)
 {
@@ -89,13 +100,8 @@ int trace_programs(const struct trace *t, struct arena *arena, struct trace_prog
     int rc = 0;
     *programs = NULL;
     *n = 0;
-    for (size_t i = 0; i < t->n_files && !rc; i++) {
-        struct file_guard g;
-        if (FILE_GUARD(&g, &t->files[i].map))
-            return file_guard_error(&g, err);
-        rc = read_programs(&t->files[i], arena, programs, n, &cap, err);
-        file_guard_end(&g);
-    }
+    for (size_t i = 0; i < t->n_files && !rc; i++)
+        rc = read_guarded(&t->files[i], arena, programs, n, &cap, err);
     if (*n)
         qsort(*programs, *n, sizeof **programs, by_program);
     return rc;

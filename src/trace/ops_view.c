@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/ops_view.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
-static const char *const by_names[] = {"op", "category", "module", "scope", "source"};
+static const char *const by_names[] = {"op", "name", "category", "module", "scope", "source"};
 
 bool trace_ops_by_from_name(const char *name, enum trace_ops_by *out)
 {
@@ -19,11 +20,26 @@ bool trace_ops_by_from_name(const char *name, enum trace_ops_by *out)
 
 // ---- Groups
 
+// "fusion" of "fusion.3" and of "fusion.3.1".
+static struct slice without_number(struct slice s)
+{
+    for (;;) {
+        size_t n = s.size;
+        while (n > 0 && isdigit(s.data[n - 1]))
+            n--;
+        if (n == s.size || n < 2 || s.data[n - 1] != '.')
+            return s;
+        s.size = n - 1;
+    }
+}
+
 static struct slice key_of(const struct trace_op *op, enum trace_ops_by by)
 {
     switch (by) {
     case TRACE_BY_OP:
         return op->name;
+    case TRACE_BY_NAME:
+        return without_number(op->name);
     case TRACE_BY_CATEGORY:
         return op->category;
     case TRACE_BY_MODULE:
@@ -55,10 +71,15 @@ int trace_ops_group(const struct trace_ops *o, enum trace_ops_by by, struct aren
             .is_async = op->is_async,
             .is_operation = op->is_operation,
             .occurrences = op->occurrences,
+            .executions = op->executions,
             .self_ps = op->self_ps,
             .total_ps = op->total_ps,
             .flop = op->flop,
             .bytes = op->bytes,
+            .flop_from = op->flop_from,
+            .bytes_from = op->bytes_from,
+            .reason = op->reason,
+            .type = op->type,
         };
     }
     if (by != TRACE_BY_OP)
@@ -68,23 +89,51 @@ int trace_ops_group(const struct trace_ops *o, enum trace_ops_by by, struct aren
 
 // ---- Rates
 
-// One device's peaks speak for all: a profile of two kinds of devices has none.
-static double peak(const struct trace_ops *o, bool flop)
+static struct quantity of_chip(const struct trace_device *d, bool flop, enum dtype type)
 {
-    double v = NAN;
+    static const struct quantity none = {.value = NAN};
+    if (!d->chip)
+        return none;
+    if (!flop)
+        return chip_bandwidth(d->chip, CHIP_PER_DEVICE);
+    enum chip_type rate = type == DT_INVALID ? CHIP_BF16 : chip_type_from_name(dtype_name(type));
+    return rate == CHIP_TYPES ? none : chip_rate(d->chip, rate, CHIP_PER_DEVICE);
+}
+
+// One device's peaks speak for all: a profile of two kinds of devices has none.
+static void find_peak(const struct trace_ops *o, bool flop, enum dtype type, struct trace_peak *out)
+{
+    *out = (struct trace_peak){NAN, NAN, NAN, NULL, NULL, false};
     for (size_t i = 0; i < o->devices.n; i++) {
         const struct trace_device *d = &o->devices.items[i];
-        double p = flop ? d->peak_flop_per_s : d->memory_bytes_per_s;
-        if (i && !(p == v)) // NAN, too
-            return NAN;
-        v = p;
+        double profile = flop ? d->peak_flop_per_s : d->memory_bytes_per_s;
+        struct quantity chip = of_chip(d, flop, type);
+        if (i == 0) {
+            out->profile = profile;
+            out->chip = chip.value;
+            out->chip_name = d->chip ? d->chip->name : NULL;
+            out->chip_source = d->chip ? chip.source : NULL;
+        }
+        if (!(profile == out->profile)) // NAN, too
+            out->profile = NAN;
+        if (!(chip.value == out->chip))
+            out->chip = NAN;
     }
-    return v;
+    out->disagree = fabs(out->profile - out->chip) > out->chip / 10;
+    out->used = isnan(out->profile) || out->disagree ? out->chip : out->profile;
+}
+
+void trace_ops_peak(const struct trace_ops *o, enum dtype type, struct trace_peak *flop, struct trace_peak *memory)
+{
+    find_peak(o, true, type, flop);
+    find_peak(o, false, type, memory);
 }
 
 void trace_ops_rate(const struct trace_ops *o, const struct trace_op *row, struct trace_ops_rates *out)
 {
-    double s = (double)row->self_ps * 1e-12, compute = peak(o, true), memory = peak(o, false);
+    struct trace_peak flop, memory;
+    double s = (double)row->self_ps * 1e-12;
+    trace_ops_peak(o, row->type, &flop, &memory);
     *out = (struct trace_ops_rates){NAN, NAN, NAN, NAN, NAN, NAN, NULL};
     if (o->self_ps > 0)
         out->share = (double)row->self_ps / (double)o->self_ps;
@@ -93,13 +142,13 @@ void trace_ops_rate(const struct trace_ops *o, const struct trace_op *row, struc
     if (row->self_ps > 0) {
         out->flop_per_s = row->flop / s;
         out->bytes_per_s = row->bytes / s;
-        out->flop_of_peak = out->flop_per_s / compute;
-        out->bytes_of_peak = out->bytes_per_s / memory;
+        out->flop_of_peak = out->flop_per_s / flop.used;
+        out->bytes_of_peak = out->bytes_per_s / memory.used;
     }
     if (row->flop > 0 && row->bytes > 0)
         out->intensity = row->flop / row->bytes;
-    if ((row->flop > 0 || row->bytes > 0) && compute > 0 && memory > 0)
-        out->bound = row->flop / compute > row->bytes / memory ? "compute" : "memory";
+    if ((row->flop > 0 || row->bytes > 0) && flop.used > 0 && memory.used > 0)
+        out->bound = row->flop / flop.used > row->bytes / memory.used ? "compute" : "memory";
 }
 
 // ---- JSON
@@ -113,11 +162,19 @@ static void text(struct jw *w, const char *key, struct slice s)
         jw_null(w);
 }
 
+static const char *counted_by(double value, enum trace_cost_source from, const char *reason)
+{
+    if (isnan(value))
+        return reason ? reason : "the profile does not say";
+    return from == TRACE_COST_PROFILE ? "the compiler's count in the profile"
+                                      : "counted from the program's HLO in the profile";
+}
+
 static void row_json(struct jw *w, const struct trace_ops *o, const struct trace_op *row)
 {
     struct trace_ops_rates r;
-    const char *counted = isnan(row->flop) ? "the profile does not say" : "the compiler's count in the profile";
-    const char *moved = isnan(row->bytes) ? "the profile does not say" : "the compiler's count in the profile";
+    const char *counted = counted_by(row->flop, row->flop_from, row->reason);
+    const char *moved = counted_by(row->bytes, row->bytes_from, row->reason);
     char program[32];
     trace_ops_rate(o, row, &r);
     snprintf(program, sizeof program, "%llu", (unsigned long long)row->program_id);
@@ -131,6 +188,7 @@ static void row_json(struct jw *w, const struct trace_ops *o, const struct trace
     jw_kv_bool(w, "is_operation", row->is_operation);
     jw_kv_bool(w, "is_async", row->is_async);
     jw_kv_uint(w, "occurrences", row->occurrences);
+    jw_kv_uint(w, "executions", row->executions);
     jw_kv_int(w, "self_ps", row->self_ps);
     jw_kv_int(w, "total_ps", row->total_ps);
     quantity_json_kv(w, "share", quantity_make(r.share, "1", ORIGIN_DERIVED, "self time over that of all rows"));
@@ -139,6 +197,11 @@ static void row_json(struct jw *w, const struct trace_ops *o, const struct trace
     const char *rate = row->is_async ? "asynchronous: what it moves is not of its own time" : "over the self time";
     quantity_json_kv(w, "flop_per_s", quantity_make(r.flop_per_s, "FLOP/s", ORIGIN_DERIVED, rate));
     quantity_json_kv(w, "bytes_per_s", quantity_make(r.bytes_per_s, "B/s", ORIGIN_DERIVED, rate));
+    const char *intensity = "FLOP over bytes", *share = "rate over the device's peak; see devices";
+    quantity_json_kv(w, "intensity", quantity_make(r.intensity, "FLOP/B", ORIGIN_DERIVED, intensity));
+    quantity_json_kv(w, "flop_of_peak", quantity_make(r.flop_of_peak, "1", ORIGIN_DERIVED, share));
+    quantity_json_kv(w, "bytes_of_peak", quantity_make(r.bytes_of_peak, "1", ORIGIN_DERIVED, share));
+    jw_kv_string(w, "type", row->type == DT_INVALID ? NULL : dtype_name(row->type));
     jw_kv_string(w, "bound", r.bound);
     jw_object_end(w);
 }
@@ -156,6 +219,15 @@ static void device_json(struct jw *w, const struct trace_device *d)
     quantity_json_kv(
         w, "memory_rate",
         quantity_make(d->memory_bytes_per_s, "B/s", ORIGIN_SHEET, isnan(d->memory_bytes_per_s) ? none : sheet));
+    jw_kv_string(w, "chip", d->chip ? d->chip->name : NULL);
+    if (d->chip) {
+        quantity_json_kv(w, "chip_peak", chip_rate(d->chip, CHIP_BF16, CHIP_PER_DEVICE));
+        quantity_json_kv(w, "chip_memory_rate", chip_bandwidth(d->chip, CHIP_PER_DEVICE));
+    } else {
+        const char *no_row = "the chip table has no such device";
+        quantity_json_kv(w, "chip_peak", quantity_make(NAN, "FLOP/s", ORIGIN_SHEET, no_row));
+        quantity_json_kv(w, "chip_memory_rate", quantity_make(NAN, "B/s", ORIGIN_SHEET, no_row));
+    }
     jw_object_end(w);
 }
 

@@ -9,6 +9,7 @@
 
 enum trace_ops_by {
     TRACE_BY_OP,       // an operation of a program
+    TRACE_BY_NAME,     // "fusion": operations of all programs whose names differ by their number only
     TRACE_BY_CATEGORY, // "loop fusion"
     TRACE_BY_MODULE,   // a program
     TRACE_BY_SCOPE,    // the framework's name
@@ -22,13 +23,24 @@ bool trace_ops_by_from_name(const char *name, enum trace_ops_by *out);
 int trace_ops_group(const struct trace_ops *o, enum trace_ops_by by, struct arena *arena, struct trace_op **rows,
                     size_t *n, struct error *err);
 
+// A device's peak as the profile has it, and as the chip table has it for the device's model; NAN where one has none,
+// or where the profile is of several models. `used` is the profile's, unless the table says something else by more than
+// a tenth: the tracer of AMD GPUs gives half the memory rate.
+struct trace_peak {
+    double profile, chip, used;
+    const char *chip_name, *chip_source; // NULL: none
+    bool disagree;
+};
+// FLOP/s of products of that type (DT_INVALID: bf16), and bytes/s of memory; both of one device.
+void trace_ops_peak(const struct trace_ops *o, enum dtype type, struct trace_peak *flop, struct trace_peak *memory);
+
 // What a row's time says of the device. NAN where the profile lacks what is needed, and all rates of what is
 // asynchronous.
 struct trace_ops_rates {
     double share;                       // self time of all self time
     double flop_per_s, bytes_per_s;     // over the self time, of one device
     double intensity;                   // FLOP per byte
-    double flop_of_peak, bytes_of_peak; // shares of the device's peaks as the profile gives them
+    double flop_of_peak, bytes_of_peak; // shares of the device's peaks, as used
     const char *bound;                  // "compute" or "memory", by the intensity and those peaks; NULL
 };
 void trace_ops_rate(const struct trace_ops *o, const struct trace_op *row, struct trace_ops_rates *out);

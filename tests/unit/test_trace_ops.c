@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "test.h"
+#include "trace/ops_view.h"
 #include "trace/tally.h"
 
 static int run(struct trace *t, struct threads *threads, struct trace_ops *o, const char *path, struct error *err)
@@ -78,8 +79,7 @@ TEST(trace_ops_equal_xprof)
         // XProf prints microseconds as doubles: half a picosecond is what they round to.
         CHECK_NEAR((double)op->self_ps, strtod(cell[5], NULL) * 1e6, 0.5);
         CHECK_NEAR((double)op->total_ps, strtod(cell[6], NULL) * 1e6, 0.5);
-        if (op->category.size)
-            CHECK(slice_is(op->category, cell[3]));
+        CHECK(slice_is(op->category, cell[3])); // of GPUs from the HLO
         compared++;
         left--;
     }
@@ -126,6 +126,69 @@ TEST(trace_ops_facts_of_a_device)
     CHECK(o.devices.n == 0 && o.n_rows == 0); // it holds a compilation, and no operation
     done(&t, &o);
     threads_free(two);
+}
+
+// TFLOP/s of one device, to a digit after the point: XProf has 0 for all of these but the last, and 206.2 there.
+TEST(trace_ops_price_libraries)
+{
+    const struct {
+        const char *file, *name;
+        uint64_t program, executions;
+        double rate;
+    } known[] = {{"gpu-mi300x-jax-gemm", "custom-call.1", 49, 3, 899.8},
+                 {"gpu-mi300x-jax-gemm", "custom-call.1", 79, 3, 745.7},
+                 {"gpu-mi300x-jax-gemm", "custom-call.1", 34, 3, 917.7},
+                 {"gpu-mi300x-jax-gemm", "custom-call.1", 64, 3, 585.2},
+                 {"gpu-mi300x-jax-gemm", "custom-call.1", 21, 3, 205.4},
+                 {"gpu-mi300x-jax-conv", "cudnn-conv.1", 15, 40, 104.4}}; // of 40 + 39 kernels
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        struct error e;
+        struct trace t;
+        struct trace_ops o;
+        struct trace_ops_rates r;
+        REQUIRE_OK(run(&t, NULL, &o, profile(known[i].file), &e), &e);
+        const struct trace_op *op = find(&o, known[i].program, known[i].name);
+        REQUIRE(op);
+        trace_ops_rate(&o, op, &r);
+        CHECK_NEAR(r.flop_per_s * 1e-12, known[i].rate, 0.05);
+        CHECK_INT(op->executions, known[i].executions);
+        CHECK(op->flop_from == TRACE_COST_HLO && op->type == DT_BF16);
+        CHECK_STR(r.bound, known[i].executions == 40 ? "memory" : "compute"); // 57 FLOP/B, below the chip's 247
+        done(&t, &o);
+    }
+}
+
+// The tracer of AMD GPUs gives half the memory rate and no model: vendor, cores and memory tell the chip.
+TEST(trace_ops_peaks_of_profile_and_table)
+{
+    struct error e;
+    struct trace t;
+    struct trace_ops o;
+    struct trace_peak flop, memory;
+    REQUIRE_OK(run(&t, NULL, &o, profile("gpu-mi300x-jax-gemm"), &e), &e);
+    trace_ops_peak(&o, DT_BF16, &flop, &memory);
+    CHECK_STR(memory.chip_name, "mi300x");
+    CHECK(memory.profile == 2662.4e9 && memory.chip == 5300e9 && memory.used == 5300e9 && memory.disagree);
+    CHECK(isnan(flop.profile) && flop.used == flop.chip && flop.chip == 1307e12);
+    trace_ops_peak(&o, DT_F32, &flop, &memory);
+    CHECK(flop.used < 200e12);
+    const struct trace_op *copy = find(&o, 34, "custom-call.1");
+    REQUIRE(copy);
+    CHECK(slice_is(copy->scope, "jit(dot)/dot_general"));
+    CHECK(slice_is(copy->source, "/workspace/traces/generate_gemm_trace.py:37"));
+    done(&t, &o);
+    REQUIRE_OK(run(&t, NULL, &o, profile("tpu-v6e-4chip-inference"), &e), &e);
+    trace_ops_peak(&o, DT_INVALID, &flop, &memory);
+    CHECK(flop.used == flop.profile && !flop.disagree && flop.chip > 0 && memory.used == memory.profile);
+    done(&t, &o);
+    REQUIRE_OK(run(&t, NULL, &o, profile("gpu-gtx1080ti-2x"), &e), &e);
+    trace_ops_peak(&o, DT_INVALID, &flop, &memory);
+    CHECK(isnan(flop.used) && !memory.chip_name && memory.used == memory.profile && memory.used > 0);
+    const struct trace_op *fusion = find(&o, 5, "loop_add_multiply_fusion");
+    REQUIRE(fusion);
+    // Two runs: one read and three results of 384 f32, three operations on each.
+    CHECK(fusion->flop == 2 * 3 * 384 && fusion->bytes == 2 * 4 * 4 * 384);
+    done(&t, &o);
 }
 
 // ---- Made profiles
