@@ -189,24 +189,32 @@ static void check_known(const struct probe_known *k)
     bool ok = CHECK(f->operand != NULL) && CHECK_STR(f->operand, m->operand->name);
     ok &= CHECK_INT(f->passes, m->passes);
     if (strcmp(f->operand ? f->operand : "", dtype_name(t.path->lhs)) != 0)
-        ok &= CHECK_INT(f->operand_rounding, m->operand_rounding) & CHECK_INT(f->guard, m->guard);
+        ok &= CHECK_INT(f->operand_rounding, m->operand_rounding);
+    ok &= CHECK_INT(f->guard, m->guard);
     ok &= CHECK_INT(f->operand_flush, m->operand_flush);
     ok &= CHECK(f->accumulator != NULL) && CHECK_STR(f->accumulator, m->accumulator->name);
     if (m->order != DOT_FUSED_LATE)
         ok &= CHECK_INT(f->rounding, m->rounding);
     if (m->order == DOT_FUSED)
-        ok &= CHECK_INT(f->bits_block, m->fraction) & CHECK_INT(f->tree.block, m->block);
+        ok &= CHECK_INT(f->bits_block, m->fraction);
+    ok &= CHECK_INT(f->tree.block, m->block);
     if (f->fusion == FUSION_FMA || f->fusion == FUSION_SEPARATE)
         ok &= CHECK_INT(f->fusion == FUSION_SEPARATE, m->separate);
-    ok &= CHECK_INT(f->explained, f->operands) & CHECK_INT(f->rivals, 0) & CHECK(!f->stochastic);
-    ok &= CHECK_INT(f->same, f->replayed) & CHECK(f->replayed >= DOTS) & CHECK(f->repeats_same && f->rows_same);
-    ok &= CHECK_INT(f->evidence_same, f->evidence) & CHECK(f->unexplained == NULL);
+    ok &= CHECK_INT(f->explained, f->operands);
+    ok &= CHECK_INT(f->rivals, 0);
+    ok &= CHECK(!f->stochastic);
+    ok &= CHECK_INT(f->same, f->replayed);
+    ok &= CHECK(f->replayed >= DOTS);
+    ok &= CHECK(f->repeats_same && f->rows_same);
+    ok &= CHECK_INT(f->evidence_same, f->evidence);
+    ok &= CHECK(f->unexplained == NULL);
     if (f->unexplained)
         printf("    unexplained: %s\n", f->unexplained);
     // The nearest known device is this one, and no other fits as well.
     REQUIRE(p.n_matches > 0);
     const struct probe_match *first = &p.matches[0];
-    ok &= CHECK_INT(first->differs, 0) & CHECK_INT(first->same, first->tried);
+    ok &= CHECK_INT(first->differs, 0);
+    ok &= CHECK_INT(first->same, first->tried);
     ok &= CHECK(first->known == k || twins(first->known->key, k->key));
     for (size_t i = 1; i < p.n_matches; i++) {
         const struct probe_match *other = &p.matches[i];
@@ -236,19 +244,21 @@ TEST(lab_probe_reads_what_it_has_not_seen_before)
     const struct {
         struct dot_model model;
         const char *path, *accumulator, *inner;
-        int far;
+        int far, stagnates;
     } cases[] = {
         // Sums of every step in bf16, or in f16.
         {{.name = "bf16 sums", .operand = dot_format("bf16"), .accumulator = dot_format("bf16")},
          "bf16",
          "bf16",
          "",
-         7},
+         7,
+         256},
         {{.name = "f16 sums", .operand = dot_format("f16"), .accumulator = dot_format("f16")},
          "f16:f16",
          "f16",
          "",
-         10},
+         10,
+         2048},
         // f32 inside blocks, and bf16 between them.
         {{.name = "bf16 carry",
           .operand = dot_format("bf16"),
@@ -258,7 +268,8 @@ TEST(lab_probe_reads_what_it_has_not_seen_before)
          "bf16",
          "bf16",
          "f32",
-         7},
+         7,
+         0},
         {{.name = "stepwise toward zero",
           .operand = dot_format("bf16"),
           .accumulator = dot_format("f32"),
@@ -266,7 +277,8 @@ TEST(lab_probe_reads_what_it_has_not_seen_before)
          "bf16",
          "f32",
          "",
-         23},
+         23,
+         0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct probe_simulated s = {.model = &cases[i].model};
@@ -275,12 +287,17 @@ TEST(lab_probe_reads_what_it_has_not_seen_before)
         struct arena a;
         struct error err = {0};
         arena_init(&a);
+        struct probe_target wide;
         probe_target_simulate(&t, probe_path_find(cases[i].path), SMALL, LENGTH, SMALL, &s);
+        probe_target_simulate(&wide, t.path, 4, 4096, 4, &s);
         t.dots = DOTS;
-        REQUIRE_OK(probe_float_run(&p, &t, NULL, &a, &err), &err);
+        REQUIRE_OK(probe_float_run(&p, &t, &wide, &a, &err), &err);
         bool ok = CHECK(p.print.accumulator != NULL) && CHECK_STR(p.print.accumulator, cases[i].accumulator);
-        ok &= CHECK_STR(p.print.inner ? p.print.inner : "", cases[i].inner) & CHECK_INT(p.print.same, p.print.replayed);
-        ok &= CHECK_INT(p.print.bits_far, cases[i].far) & CHECK_INT(p.print.rounding, cases[i].model.rounding);
+        ok &= CHECK_INT(p.print.stagnates, cases[i].stagnates);
+        ok &= CHECK_STR(p.print.inner ? p.print.inner : "", cases[i].inner);
+        ok &= CHECK_INT(p.print.same, p.print.replayed);
+        ok &= CHECK_INT(p.print.bits_far, cases[i].far);
+        ok &= CHECK_INT(p.print.rounding, cases[i].model.rounding);
         if (!ok)
             printf("    of %s\n", cases[i].model.name);
         arena_release(&a);
@@ -346,8 +363,10 @@ TEST(lab_probe_integer_kinds_are_told_apart)
         probe_target_simulate(&longer, t.path, 2, PROBE_LONG_SUM, 2, &s);
         t.dots = DOTS;
         REQUIRE_OK(probe_integer_run(&p, &t, &longer, &a, &err), &err);
-        bool ok = CHECK(p.explained) & CHECK_INT(p.kind, cases[i].kind) & CHECK_INT(p.rivals, 0) &
-                  CHECK_INT(p.same, p.replayed);
+        bool ok = CHECK(p.explained);
+        ok &= CHECK_INT(p.kind, cases[i].kind);
+        ok &= CHECK_INT(p.rivals, 0);
+        ok &= CHECK_INT(p.same, p.replayed);
         if (!ok)
             printf("    of %s, %s\n", cases[i].path, dot_integer_name(cases[i].kind));
         arena_release(&a);
@@ -379,7 +398,8 @@ TEST(lab_probe_claims_name_the_probe_that_refutes_them)
         struct probe_options o = {.m = SMALL, .k = LENGTH, .n = SMALL, .claim = k->path, .simulate = k, .dots = 256};
         REQUIRE_OK(probe_check(&o, &err), &err);
         REQUIRE_OK(probe_execute(&r, &o, NULL, &err), &err);
-        bool ok = CHECK_INT(r.claim.answer, cases[i].answer) & CHECK(strstr(r.claim.why, cases[i].why) != NULL);
+        bool ok = CHECK_INT(r.claim.answer, cases[i].answer);
+        ok &= CHECK(strstr(r.claim.why, cases[i].why) != NULL);
         if (!ok)
             printf("    of %s: %s\n", cases[i].device, r.claim.why);
         probe_release(&r);

@@ -38,12 +38,17 @@ static void check_plugin(bool old)
         bool ok = CHECK_INT(row->status, PROBE_DONE);
         if (row->is_float) {
             ok &= CHECK(f->operand != NULL) && CHECK_STR(f->operand, dtype_name(row->path->lhs));
-            ok &= CHECK_INT(f->passes, 1) & CHECK_INT(f->explained, f->operands);
+            ok &= CHECK_INT(f->passes, 1);
+            ok &= CHECK_INT(f->explained, f->operands);
             ok &= CHECK(f->accumulator != NULL) && CHECK_STR(f->accumulator, row->path->lhs == DT_F64 ? "f64" : "f32");
-            ok &= CHECK_INT(f->rounding, DOT_NEAREST) & CHECK(f->replayed >= 512) & CHECK_INT(f->same, f->replayed);
-            ok &= CHECK(f->tree.tree.nodes > 0) & CHECK(f->repeats_same && f->rows_same);
+            ok &= CHECK_INT(f->rounding, DOT_NEAREST);
+            ok &= CHECK(f->replayed >= 512);
+            ok &= CHECK_INT(f->same, f->replayed);
+            ok &= CHECK(f->tree.tree.nodes > 0);
+            ok &= CHECK(f->repeats_same && f->rows_same);
         } else {
-            ok &= CHECK(row->integer.explained && row->integer.long_sums) & CHECK_INT(row->integer.kind, DOT_INT_WRAP);
+            ok &= CHECK(row->integer.explained && row->integer.long_sums);
+            ok &= CHECK_INT(row->integer.kind, DOT_INT_WRAP);
             ok &= CHECK_INT(row->integer.same, row->integer.replayed);
         }
         if (!ok)
