@@ -184,8 +184,9 @@ static uint32_t encode_and_look_ahead(const struct work *w, size_t at, size_t n,
     uint32_t most = 0;
     for (size_t i = 0; i < n; i += PIECE) {
         size_t k = n - i < PIECE ? n - i : PIECE;
+        const float *next = values(w, ahead + i, k, NULL);
         uint32_t m =
-            w->k->encode_ahead(&w->rule, values(w, at + i, k, NULL), k, scale, codes, values(w, ahead + i, k, NULL));
+            w->k->encode_ahead(&w->rule, values(w, at + i, k, NULL), k, scale, codes_place(w, at + i, codes), next);
         most = m > most ? m : most;
         put_codes(w, at + i, k, codes);
     }
