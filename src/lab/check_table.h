@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a check is. To add one, write its function in check_host.c (no device) or check_device.c, declare it here, and
-// add a row to the table in check.c.
+// What a check is. To add one, write its function in check_host.c or check_num.c (no device) or check_device.c, declare
+// it here, and add a row to the table in check.c.
 #ifndef LAB_CHECK_TABLE_H
 #define LAB_CHECK_TABLE_H
 
@@ -31,6 +31,7 @@ int check_differs(struct error *err, const char *fmt, ...) __attribute__((format
 
 check_fn check_sha256, check_json, check_statistics, check_threads, check_convert, check_quantize, check_measures,
     check_safetensors, check_cost, check_policy, check_tokenizer, check_chips, check_roofline, check_record;
+check_fn check_formats, check_loops, check_random, check_dotmodel;
 check_fn check_worker_starts, check_rounding, check_product, check_refusal, check_death;
 
 #endif
