@@ -41,7 +41,7 @@
 #include "worker/worker.h"
 
 // The list of suites, in the order in which they are shown and run.
-#define PRECISION_SUITES(X) X(accumulate) X(lab) X(deployment)
+#define PRECISION_SUITES(X) X(accumulate) X(lab) X(deployment) X(scaling)
 
 enum {
     PRECISION_MEASURES = 4,  // references that one case is compared with
@@ -393,6 +393,10 @@ int precision_execute(struct precision *p, struct precision_execution *e, struct
 // Writes the document's traced runs as one profile, trace/plugins/profile/TIME/HOST.xplane.pb in the record: each
 // program is a step called `step`, with its name inside. Does nothing without a record or without traced programs.
 int precision_write_profile(struct precision *p, const char *step, struct error *err);
+// For loops: compiles the program and adds it to the document, and leaves it in p->worker, where it is called through
+// worker.h. Of e->args only types and shapes matter. The caller unloads and releases *out.
+int precision_load(struct precision *p, struct precision_execution *e, struct worker_executable *out,
+                   struct error *err);
 // The worker is gone: nothing more can run.
 bool precision_lost(const struct precision *p);
 // "cpu" or the device's kind; starts the worker if none runs. NULL with err set.

@@ -363,18 +363,35 @@ static void clean(struct session *s)
     }
 }
 
-int precision_execute(struct precision *p, struct precision_execution *e, struct error *err)
+static int open_session(struct session *s, struct precision *p, struct precision_execution *e, struct error *err)
 {
-    struct session s = {.p = p, .e = e};
+    *s = (struct session){.p = p, .e = e};
     int rc = interrupt_check("running", err);
     if (!rc)
         rc = start(p, err);
     if (rc)
         return rc;
     progress_report(p->progress, e->name, 0, 0);
-    s.program = precision_program(p, e->name);
-    e->program = s.program;
-    rc = compile(&s, err);
+    s->program = precision_program(p, e->name);
+    e->program = s->program;
+    return compile(s, err);
+}
+
+int precision_load(struct precision *p, struct precision_execution *e, struct worker_executable *out, struct error *err)
+{
+    struct session s;
+    int rc = open_session(&s, p, e, err);
+    if (rc)
+        clean(&s);
+    else
+        *out = s.executable;
+    return rc;
+}
+
+int precision_execute(struct precision *p, struct precision_execution *e, struct error *err)
+{
+    struct session s;
+    int rc = open_session(&s, p, e, err);
     if (!rc)
         rc = upload(&s, err);
     if (!rc)
