@@ -306,6 +306,60 @@ TEST(ir_policy_plugin_emulates)
     lab_close(&l);
 }
 
+// The largest codes there are, more of them than 32 bits can sum: y = sum of 1 * 1 is the number of columns. As few as
+// the last of the columns make one block more than int32 holds.
+TEST(ir_policy_plugin_sums_do_not_overflow)
+{
+    static const struct {
+        const char *policy;
+        int64_t columns;
+        bool emulate;
+    } cases[] = {
+        {"w8a8", 133144, false},
+        {"w8a8", 133145, false},
+        {"w=int8,a=uint8/row", 66312, false},
+        {"w=int8,a=uint8/row", 140000, true},
+        {"w=int8,a=int16/row", 516, false},
+        {"w=int8,a=int16/row", 517, false},
+        {"w=int8,a=int16/row", 1536, false},
+        {"w=int8,a=int16/tensor", 140000, true},
+    };
+    struct rig r;
+    REQUIRE(rig_open(&r, pjrt_test_plugin(false), 1));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct arena arena;
+        struct module f32, m;
+        struct builder b;
+        struct policy p;
+        int64_t k = cases[i].columns;
+        void *out = NULL;
+        arena_init(&arena);
+        module_init(&f32, &arena, "f32");
+        builder_init(&b, &f32);
+        int x = build_parameter(&b, ROLE_INPUT, "x", SHAPE(DT_F32, 2, k), NULL);
+        build_result(&b, "y", build_linear(&b, x, build_weight(&b, "w", SHAPE(DT_F32, 3, k)), DT_F32));
+        REQUIRE_OK(builder_finish(&b, &r.err), &r.err);
+        REQUIRE_OK(policy_parse(&p, cases[i].policy, &r.err), &r.err);
+        p.emulate = cases[i].emulate;
+        module_init(&m, &arena, "m");
+        REQUIRE_OK(module_apply_policy(&f32, &p, false, &m, &r.err), &r.err);
+        float *ones = arena_new(&arena, float, 2 * k, NULL), scales[3] = {1.0f / 127, 1.0f / 127, 1.0f / 127};
+        int8_t *codes = arena_new(&arena, int8_t, 3 * k, NULL);
+        REQUIRE(ones && codes);
+        for (int64_t n = 0; n < 2 * k; n++)
+            ones[n] = 1;
+        memset(codes, 127, (size_t)(3 * k));
+        struct program *program = ir_compile(&r, &m);
+        REQUIRE(program && ir_run(&r, program, &m, (const void *const[]){ones, codes, scales}, &out));
+        for (int n = 0; n < 6; n++) // the scale of x and that of w are rounded, and so is each product with one
+            CHECK_NEAR((double)((const float *)out)[n], (double)k, (double)k * 0x1p-22);
+        free(out);
+        program_free(program);
+        arena_release(&arena);
+    }
+    rig_close(&r);
+}
+
 // The whole model end to end. Two honest runs differ as much as their error, so the error's size is what is compared.
 TEST(ir_policy_plugin_whole_model)
 {
