@@ -5,17 +5,8 @@
 #include "base/sha256.h"
 #include "fixture.h"
 #include "lab/precision_lab.h"
+#include "precision_run.h"
 #include "test.h"
-
-static const struct precision_case *find_case(const struct precision_document *d, const char *name)
-{
-    for (size_t i = 0; i < d->n_cases; i++) {
-        if (strcmp(d->cases[i]->name, name) == 0)
-            return d->cases[i];
-    }
-    printf("  there is no case %s\n", name);
-    return NULL;
-}
 
 static const char *fact(const struct precision_case *c, const char *name)
 {
@@ -55,7 +46,7 @@ static void check_cases(const struct precision_document *d, const json_t *run, c
         char name[64];
         snprintf(name, sizeof name, "%s%s-%s", prefix, json_string_value(json_object_get(row, "input")),
                  json_string_value(json_object_get(row, "policy")));
-        const struct precision_case *c = find_case(d, name);
+        const struct precision_case *c = precision_find_case(d, name);
         REQUIRE(c);
         check_case(c, row);
     }
@@ -70,22 +61,12 @@ static const struct precision_program *find_program(const struct precision_docum
     return NULL;
 }
 
-static void check_checks(const struct precision_document *d, size_t at_least)
-{
-    for (size_t i = 0; i < d->n_checks; i++) {
-        const struct precision_check *c = &d->checks[i];
-        if (!CHECK(c->ok))
-            printf("  %s: %s, not %s\n", c->name, c->got, c->expected);
-    }
-    CHECK(d->n_checks >= at_least);
-}
-
 static void check_zeros(const struct precision_document *d)
 {
     for (int policy = 0; policy < LAB_POLICIES; policy++) {
         char name[32];
         snprintf(name, sizeof name, "zero-%s", lab_policy_name((enum lab_policy)policy));
-        const struct precision_case *c = find_case(d, name);
+        const struct precision_case *c = precision_find_case(d, name);
         REQUIRE(c && c->n_measures == 1);
         CHECK(isnan(c->measures[0].rel_l2) && c->measures[0].max_abs == 0 && !c->measures[0].nonfinite);
     }
@@ -101,16 +82,6 @@ static void check_figure(const struct precision_document *d)
     CHECK_STR(bytes->series[1].quantity, "stored/scales");
 }
 
-// Runs the suite; what comes out lives until precision_close.
-static int run_suite(struct precision *p, struct precision_options *o, struct error *e)
-{
-    static const char *const suites[] = {"lab"};
-    o->suites = suites;
-    o->n_suites = 1;
-    int rc = precision_open(p, o, NULL, e);
-    return rc ? rc : precision_run(p, NULL, e);
-}
-
 TEST(lab_precision_lab_plugin_published)
 {
     json_t *root = fixture_json("lab/precision_lab.json");
@@ -118,12 +89,12 @@ TEST(lab_precision_lab_plugin_published)
     struct precision p;
     struct precision_options o = {.steps = 3};
     struct error e = {0};
-    REQUIRE_OK(run_suite(&p, &o, &e), &e);
+    REQUIRE_OK(precision_run_suite(&p, "lab", &o, &e), &e);
     const struct precision_document *d = p.documents[0];
     check_cases(d, json_array_get(runs, 0), "");
     check_cases(d, json_array_get(runs, 1), "1x127x65-");
     check_zeros(d);
-    check_checks(d, 40);
+    precision_check_checks(d, 40);
     check_figure(d);
     CHECK(!precision_failed(&p));
     const struct precision_program *timed = find_program(d, "outlier-bf16"), *other = find_program(d, "zero-bf16");
@@ -142,9 +113,9 @@ TEST(lab_precision_lab_plugin_shape)
     struct precision p;
     struct precision_options o = {.seed = 5, .seed_given = true, .batch = 3, .features = 200, .outputs = 9, .steps = 1};
     struct error e = {0};
-    REQUIRE_OK(run_suite(&p, &o, &e), &e);
+    REQUIRE_OK(precision_run_suite(&p, "lab", &o, &e), &e);
     check_cases(p.documents[0], json_array_get(json_object_get(root, "runs"), 2), "");
-    check_checks(p.documents[0], 30);
+    precision_check_checks(p.documents[0], 30);
     precision_close(&p);
     json_decref(root);
 }
@@ -158,13 +129,13 @@ TEST(lab_precision_lab_plugin_split)
     CHECK_INT(LAB_CHUNK, 133144);
     CHECK_INT(lab_chunks(LAB_CHUNK), 1);
     CHECK_INT(lab_chunks(LAB_CHUNK + 1), 2);
-    REQUIRE_OK(run_suite(&p, &o, &e), &e);
-    const struct precision_case *c = find_case(p.documents[0], "balanced-int8");
+    REQUIRE_OK(precision_run_suite(&p, "lab", &o, &e), &e);
+    const struct precision_case *c = precision_find_case(p.documents[0], "balanced-int8");
     REQUIRE(c);
     const char *second = strchr(fact(c, "lowered to"), ';');
     CHECK(second && strstr(second, "dot("));
     CHECK(strstr(fact(c, "lowered to"), "133144"));
-    check_checks(p.documents[0], 30);
+    precision_check_checks(p.documents[0], 30);
     precision_close(&p);
 }
 
@@ -173,15 +144,15 @@ TEST(lab_precision_lab_refusals)
     struct precision p;
     struct precision_options o = {.features = (int64_t)LAB_MAX_CHUNKS * LAB_CHUNK + 1, .batch = 1, .outputs = 1};
     struct error e = {0};
-    CHECK_INT(run_suite(&p, &o, &e), ERR_USAGE);
+    CHECK_INT(precision_run_suite(&p, "lab", &o, &e), ERR_USAGE);
     CHECK(strstr(e.message, "133144"));
     error_clear(&e);
     o = (struct precision_options){.features = 1 << 20, .batch = 65536};
-    CHECK_INT(run_suite(&p, &o, &e), ERR_USAGE);
+    CHECK_INT(precision_run_suite(&p, "lab", &o, &e), ERR_USAGE);
     CHECK(strstr(e.message, "too large"));
     error_clear(&e);
     o = (struct precision_options){.features = 4096, .batch = 4096, .outputs = 4096};
-    CHECK_INT(run_suite(&p, &o, &e), ERR_USAGE);
+    CHECK_INT(precision_run_suite(&p, "lab", &o, &e), ERR_USAGE);
     CHECK(strstr(e.message, "too much"));
 }
 

@@ -1,21 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The suite `scaling` on the CPU plugin, against the same training in numpy with ml_dtypes, and the gradient that goes
 // straight through a rounding against torch's (tests/oracle/scaling.py).
-#include <stdlib.h>
 
 #include "fixture.h"
 #include "lab/precision_scaling.h"
+#include "precision_run.h"
 #include "test.h"
-
-static const struct precision_case *find_case(const struct precision_document *d, const char *name)
-{
-    for (size_t i = 0; i < d->n_cases; i++) {
-        if (strcmp(d->cases[i]->name, name) == 0)
-            return d->cases[i];
-    }
-    printf("  there is no case %s\n", name);
-    return NULL;
-}
 
 static double fact(const struct precision_case *c, const char *name)
 {
@@ -59,7 +49,7 @@ static void check_run(const struct precision_document *d, const char *name, cons
 {
     const json_t *losses = json_object_get(run, "losses"), *apart = json_object_get(run, "apart");
     size_t n = json_array_size(rows), column;
-    const struct precision_case *c = find_case(d, name);
+    const struct precision_case *c = precision_find_case(d, name);
     REQUIRE(c);
     CHECK(!c->failure && c->origin == ORIGIN_MEASURED);
     const struct precision_table *t = find_losses(d, name, &column);
@@ -82,32 +72,13 @@ static void check_run(const struct precision_document *d, const char *name, cons
     check_pair(c, "last scale", run, "scale", 0);
 }
 
-static void check_checks(const struct precision_document *d, size_t at_least)
-{
-    for (size_t i = 0; i < d->n_checks; i++) {
-        const struct precision_check *c = &d->checks[i];
-        if (!CHECK(c->ok))
-            printf("  %s: %s, not %s\n", c->name, c->got, c->expected);
-    }
-    CHECK(d->n_checks >= at_least);
-}
-
-static int run_suite(struct precision *p, struct precision_options *o, struct error *e)
-{
-    static const char *const suites[] = {"scaling"};
-    o->suites = suites;
-    o->n_suites = 1;
-    int rc = precision_open(p, o, NULL, e);
-    return rc ? rc : precision_run(p, NULL, e);
-}
-
 TEST(lab_precision_scaling_plugin_trains_as_numpy_does)
 {
     json_t *root = fixture_json("lab/scaling.json");
     struct precision p;
     struct precision_options o = {.steps = (int64_t)fixture_number(root, "steps")};
     struct error e = {0};
-    REQUIRE_OK(run_suite(&p, &o, &e), &e);
+    REQUIRE_OK(precision_run_suite(&p, "scaling", &o, &e), &e);
     const struct precision_document *d = p.documents[0];
     const char *name;
     json_t *run, *loss;
@@ -118,16 +89,16 @@ TEST(lab_precision_scaling_plugin_trains_as_numpy_does)
     {
         char full[64];
         snprintf(full, sizeof full, "%s, rounded after training", name);
-        const struct precision_case *c = find_case(d, full);
+        const struct precision_case *c = precision_find_case(d, full);
         REQUIRE(c);
         // Of weights that differ in the last bits of f32; one of 3072 codes may be another.
         CHECK_NEAR(fact(c, "loss, last"), json_number_value(loss), 0.02 * json_number_value(loss));
     }
     // What is applied unseen is no number any more, and is told as none.
-    const struct precision_case *unseen = find_case(d, "f16, scale 2^34, applied unseen");
+    const struct precision_case *unseen = precision_find_case(d, "f16, scale 2^34, applied unseen");
     REQUIRE(unseen);
     CHECK(isnan(fact(unseen, "loss, last")));
-    check_checks(d, 22);
+    precision_check_checks(d, 22);
     CHECK_INT(d->n_figures, 4);
     CHECK_INT(d->n_programs, 9);
     precision_close(&p);
@@ -178,7 +149,7 @@ TEST(lab_precision_scaling_plugin_claims_nothing_of_few_steps)
     struct precision p;
     struct precision_options o = {.steps = 3, .seed = 5, .seed_given = true};
     struct error e = {0};
-    REQUIRE_OK(run_suite(&p, &o, &e), &e);
+    REQUIRE_OK(precision_run_suite(&p, "scaling", &o, &e), &e);
     const struct precision_document *d = p.documents[0];
     CHECK_INT(d->n_checks, 0);
     bool told = false;
