@@ -409,14 +409,14 @@ int trace_ops_hlo(const struct trace *t, struct trace_ops *o, struct error *err)
         return 0;
     arena_init(&arena);
     int rc = trace_programs(t, &arena, &j.programs, &j.n, err);
-    j.named = rc ? NULL : arena_alloc(&arena, j.n, sizeof *j.named, err);
+    j.named = rc ? NULL : arena_alloc(&arena, j.n, sizeof(void *), err);
     struct wanted *w = rc ? NULL : arena_new(&arena, struct wanted, o->n_rows, err);
     if (!rc && (!j.named || !w))
         rc = ERR_MEMORY;
     for (size_t i = 0; i < j.n && !rc; i++)
         j.named[i] = &j.programs[i];
     if (!rc && j.n) {
-        qsort(j.named, j.n, sizeof *j.named, by_name);
+        qsort(j.named, j.n, sizeof(void *), by_name);
         rc = find_wanted(&j, w, &n);
     }
     arena_release(&arena);

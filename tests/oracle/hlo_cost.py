@@ -3,7 +3,8 @@
 
     build-oracle/venv/bin/python tests/oracle/hlo_cost.py      writes tests/fixtures/ir/hlo_cost.json
 
-"cases": name to {"module": HloModuleProto in hex, "xla": [flops, transcendentals, bytes accessed]}. Where we count
+"cases": name to {"module": HloModuleProto in hex, "xla": [flops, transcendentals, bytes accessed],
+"text": XLA's text of its computations}. Where we count
 something else, "here" has what is right ([flops, transcendentals, bytes], null: not known) and "why" the reason; it is
 computed here from first principles or from XLA's analysis of parts. docs/cost.md has the list of reasons. XLA sums in
 32-bit floats: only numbers below 2^24 are exact, and those of these modules are.
@@ -54,12 +55,18 @@ def analyse(module):
     return [p.get("flops", 0.0), p.get("transcendentals", 0.0), p.get("bytes accessed", 0.0)]
 
 
+def text_of(module):
+    """XLA's text, without the module's head and the tables of stack frames."""
+    blocks = module.to_string().split("\n\n")
+    return "\n\n".join(b for b in blocks[1:] if re.match(r"(ENTRY )?%|\n", b)).strip("\n") + "\n"
+
+
 CASES = {}
 
 
 def case(name, text, here=None, why=None):
     module = text if not isinstance(text, str) else _hlo.hlo_module_from_text(text)
-    row = {"module": module.as_serialized_hlo_module_proto().hex(), "xla": analyse(module)}
+    row = {"module": module.as_serialized_hlo_module_proto().hex(), "xla": analyse(module), "text": text_of(module)}
     if here is not None:
         assert why and here != row["xla"], name
         row.update(here=here, why=why)
@@ -111,6 +118,35 @@ case("gather", single("f32[4,10]", "gather", X, "s32[4,1]",
      attributes="offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,10}"))  # fmt: skip
 case("scatter", single(X, "scatter", X, "s32[4,1]", "f32[4,10]", before=ADD,
      attributes="update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add"))  # fmt: skip
+
+case("constants", """HloModule m
+ENTRY e {
+ a = f32[2,3]{0,1} constant({ {1, -2.5, 3e-8}, {inf, nan, 1e10} })
+ b = s8[3]{0} constant({-1, 2, -128})
+ c = u32[] constant(4294967295)
+ d = pred[2]{0} constant({true, false})
+ f = bf16[3]{0} constant({0.3333, 1e20, -2})
+ g = f64[] constant(0.1)
+ h = s64[] constant(-9223372036854775808)
+ i = f16[2]{0} constant({0.1, 65504})
+ j = f8e4m3fn[2]{0} constant({0.4375, -448})
+ k = u8[2,1,2]{2,1,0} constant({ { {1, 2} }, { {3, 255} } })
+ l = s4[3]{0:E(4)} constant({-8, 7, 0})
+ m = f32[11]{0} constant({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})
+ ROOT t = () tuple() }""")  # fmt: skip
+case("precision", single("f32[6,4]", "dot", X, "f32[10,4]",
+     attributes="lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={highest,default}"))  # fmt: skip
+case("algorithm", single("f32[6,4]", "dot", X, "f32[10,4]",
+     attributes="lhs_contracting_dims={1}, rhs_contracting_dims={0}, algorithm=dot_bf16_bf16_f32_x3"))  # fmt: skip
+case("layouts", single("f32[8,128]{1,0:T(8,128)S(5)}", "copy", "f32[8,128]{0,1:T(8,128)(2,1)}"))
+case("sharding", single(X, "copy", X, attributes="sharding={devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}"))
+case("replicated", single(X, "copy", X, attributes="sharding={replicated}"))
+case("frontend", single(X, "copy", X, attributes='frontend_attributes={a="b\\"c",d={"e":1}}'))
+case("metadata", single(X, "copy", X, attributes='metadata={op_type="t" op_name="jit(f)/a" source_file="x.py" source_line=12}'))
+case("interior", single("f32[11,12]", "pad", X, "f32[]", attributes="padding=0_0_1x0_2_0"))
+case("batch-norm", single(X, "batch-norm-inference", X, "f32[10]", "f32[10]", "f32[10]", "f32[10]", attributes="epsilon=0.001, feature_index=1"))
+case("topk", single("(f32[6,3], s32[6,3])", "topk", X, attributes="k=3, largest=true"))
+case("stable", single("f32[100]", "sort", "f32[100]", attributes="dimensions={0}, is_stable=true, to_apply=ge", before=GE))
 
 # Products
 case("dot", single("f32[6,4]", "dot", X, "f32[10,4]", attributes="lhs_contracting_dims={1}, rhs_contracting_dims={0}"))

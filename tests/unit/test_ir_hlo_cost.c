@@ -5,18 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "fixture.h"
+#include "hlo_case.h"
 #include "test.h"
-
-static bool module_of(const json_t *row, struct hlo_module *m, struct arena *arena, struct error *err)
-{
-    const char *hex = json_string_value(json_object_get(row, "module"));
-    size_t n = hex ? strlen(hex) / 2 : 0;
-    uint8_t *bytes = arena_alloc(arena, n, 1, err);
-    for (size_t i = 0; bytes && i < n; i++)
-        bytes[i] = (uint8_t)strtoul((char[]){hex[2 * i], hex[2 * i + 1], '\0'}, NULL, 16);
-    return bytes && n && !hlo_read(m, bytes, n, "case", arena, err);
-}
 
 static void compare(const char *name, const char *what, double is, const json_t *should)
 {
@@ -44,7 +34,7 @@ TEST(ir_hlo_cost_equals_xla)
         struct hlo_costs costs;
         struct error e = {0};
         arena_init(&arena);
-        REQUIRE(module_of(row, &m, &arena, &e));
+        REQUIRE(hlo_case(row, &m, &arena, &e));
         REQUIRE_OK(hlo_costs_init(&costs, &m, &arena, &e), &e);
         const struct hlo_cost *c = hlo_cost_module(&costs);
         const json_t *here = json_object_get(row, "here");

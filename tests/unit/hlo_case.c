@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hlo_case.h"
+
+bool hlo_case(const json_t *row, struct hlo_module *m, struct arena *arena, struct error *err)
+{
+    const char *hex = json_string_value(json_object_get(row, "module"));
+    size_t n = hex ? strlen(hex) / 2 : 0;
+    uint8_t *bytes = arena_alloc(arena, n, 1, err);
+    for (size_t i = 0; bytes && i < n; i++)
+        bytes[i] = (uint8_t)strtoul((char[]){hex[2 * i], hex[2 * i + 1], '\0'}, NULL, 16);
+    return bytes && n && !hlo_read(m, bytes, n, "case", arena, err);
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// The modules of tests/fixtures/ir/hlo_cost.json.
+#ifndef TESTS_UNIT_HLO_CASE_H
+#define TESTS_UNIT_HLO_CASE_H
+
+#include "fixture.h"
+#include "ir/hlo.h"
+
+// One case's module; false when it cannot be read.
+bool hlo_case(const json_t *row, struct hlo_module *m, struct arena *arena, struct error *err);
+
+#endif
