@@ -185,8 +185,8 @@ static uint32_t encode_and_look_ahead(const struct work *w, size_t at, size_t n,
     for (size_t i = 0; i < n; i += PIECE) {
         size_t k = n - i < PIECE ? n - i : PIECE;
         const float *next = values(w, ahead + i, k, NULL);
-        uint32_t m =
-            w->k->encode_ahead(&w->rule, values(w, at + i, k, NULL), k, scale, codes_place(w, at + i, codes), next);
+        uint32_t m = w->k->encode_ahead(&w->rule, values(w, at + i, k, NULL), k, scale, codes_place(w, at + i, codes),
+                                        next, w->stream && !w->packed);
         most = m > most ? m : most;
         put_codes(w, at + i, k, codes);
     }
@@ -372,6 +372,7 @@ int quantize_array(const struct quant_spec *spec, const int64_t *dims, int rank,
     if (work_init(&w, spec, dims, rank, &l, from) && encodes(spec) && (zeros || !l.has_zeros)) {
         w.plain = spec->divisor == QUANT_BY_QMAX && (spec->scale_type == DT_INVALID || spec->scale_type == DT_F32);
         w.divisor = (float)(w.rule.high - w.rule.zero);
+        w.stream = l.code_bytes >= STREAM_BYTES;
         w.x_in = x;
         w.codes_out = codes;
         w.scales = scales;

@@ -181,6 +181,16 @@ ISA_INLINE void encode_block(const struct quant_rule *rule, const struct range *
     _mm512_storeu_si512(to, bytes_of(rule, r, q));
 }
 
+// Asks memory for a block some turns ahead, into the second-level cache: where arithmetic fills the window in which the
+// CPU would find its reads, it does not by itself. (An address beyond the end does no harm.)
+ISA_INLINE void ask_for_block(const float *x)
+{
+    enum { AHEAD = 2048 };
+    ISA_UNROLL
+    for (size_t v = 0; v < 4; v++)
+        _mm_prefetch((const char *)(x + AHEAD + v * LANES), _MM_HINT_T1);
+}
+
 ISA_INLINE void store_codes(const struct range *r, __m512i q, size_t n, uint8_t *to)
 {
     __m128i codes = _mm512_cvtepi32_epi8(_mm512_add_epi32(kept(r, q), r->zero));
@@ -339,6 +349,7 @@ static void encode_groups(const struct quant_rule *rule, const float *x, size_t 
             __m512 s0 = _mm512_set1_ps(scales[g]), s1 = _mm512_set1_ps(scales[g + 1]);
             __m512 t0 = _mm512_set1_ps(inverse[g]), t1 = _mm512_set1_ps(inverse[g + 1]);
             __m512 both[4] = {s0, s0, s1, s1}, inverses[4] = {t0, t0, t1, t1};
+            ask_for_block(x + g * group);
             encode_block(rule, &r, x + g * group, both, inverses, to + g * group);
         }
     }
@@ -405,24 +416,26 @@ static void decode_columns(const struct quant_rule *rule, const void *codes, siz
         decode_part(rule, from, n, _mm512_maskz_loadu_ps(first(n), scales), x);
 }
 
-enum { AHEAD = 1024 }; // elements: a page
-
 static uint32_t encode_ahead(const struct quant_rule *rule, const float *x, size_t n, float scale, void *codes,
-                             const float *next)
+                             const float *next, bool stream)
 {
     struct range r = range_of(rule);
     uint8_t *to = codes;
+    stream = stream && (uintptr_t)to % sizeof(__m512i) == 0;
     float inverse = inverse_of(scale);
     __m512 s = _mm512_set1_ps(scale), t = _mm512_set1_ps(inverse);
     __m512 scales[4] = {s, s, s, s}, inverses[4] = {t, t, t, t};
     __m512i m[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()};
     for (; inverse > 0 && n >= BLOCK; n -= BLOCK, x += BLOCK, next += BLOCK, to += BLOCK) {
-        // The arithmetic fills the window in which the CPU would find these reads by itself. (Beyond the end it asks
-        // for nothing that could fail.)
         ISA_UNROLL
-        for (size_t v = 0; v < 4; v++) {
-            _mm_prefetch((const char *)(next + AHEAD + v * LANES), _MM_HINT_T0);
+        for (size_t v = 0; v < 4; v++)
             m[v] = _mm512_max_epu32(m[v], magnitudes(next + v * LANES));
+        ask_for_block(next);
+        if (stream) {
+            __m512 q[4];
+            divide(x, scales, inverses, 4, q);
+            _mm512_stream_si512((void *)to, bytes_of(rule, &r, q));
+            continue;
         }
         encode_block(rule, &r, x, scales, inverses, to);
     }

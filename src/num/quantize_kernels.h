@@ -67,11 +67,11 @@ struct quant_kernels {
                           const float *scales, void *codes, struct quant_tally *tally);
 
     // encode() without a tally, and meanwhile absmax() of the n elements at next: the arithmetic of one hides the
-    // reading of the other.
+    // reading of the other. stream, here and below: writes around the caches, as in num/convert_kernels.h, whose
+    // fence() must follow.
     uint32_t (*encode_ahead)(const struct quant_rule *rule, const float *x, size_t n, float scale, void *codes,
-                             const float *next);
+                             const float *next, bool stream);
 
-    // stream: writes around the caches, as in num/convert_kernels.h, whose fence() must follow.
     void (*decode)(const struct quant_rule *rule, const void *codes, size_t n, float scale, float *x, bool stream);
     void (*decode_columns)(const struct quant_rule *rule, const void *codes, size_t n, const float *scales, float *x,
                            bool stream);
@@ -94,8 +94,9 @@ struct quant_kernels {
     }
 #define QUANT_ENCODE_AHEAD                                                                                             \
     static uint32_t encode_ahead(const struct quant_rule *rule, const float *x, size_t n, float scale, void *codes,    \
-                                 const float *next)                                                                    \
+                                 const float *next, bool stream)                                                       \
     {                                                                                                                  \
+        (void)stream;                                                                                                  \
         encode(rule, x, n, scale, codes, NULL);                                                                        \
         return absmax(next, n);                                                                                        \
     }

@@ -124,7 +124,7 @@ TEST(num_quantize_isa_plain_c_is_the_rule)
 }
 
 struct run {
-    uint8_t codes[2 * N + 64];
+    _Alignas(64) uint8_t codes[2 * N + 64];
     double error2[N], reference2[N];
     float back[N + 5];
     struct quant_tally tally;
@@ -145,7 +145,7 @@ static void run_row(const struct quant_kernels *k, const struct quant_rule *rule
     k->encode(rule, x, n, scale, out->codes, NULL);
     k->encode(rule, x, n, scale, out->codes + n + 1, &out->tally);
     k->encode(rule, x, n / 2, scale, out->codes + n + 1, &out->tally); // adds to what is there
-    out->ahead = k->encode_ahead(rule, x, n, scale, out->codes + n + 1, x + 3);
+    out->ahead = k->encode_ahead(rule, x, n, scale, out->codes + (n + 64) / 64 * 64, x + 3, n % 2);
     k->decode(rule, out->codes, n, scale, out->back, n % 2);
 }
 
