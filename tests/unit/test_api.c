@@ -268,6 +268,37 @@ TEST(api_qualify_plugin)
     CHECK_REFUSED(assay_qualify(model(), NULL, &q, &e), ASSAY_ERROR_USAGE, "text_path");
 }
 
+TEST(api_qualify_calibrates_plugin)
+{
+    static const char lines[] = "a cat sat\na dog sat\nnothing of the kind\n", others[] = "another cat\nthe dog\n";
+    static const char *const policies[] = {"w8a8-static"};
+    char text[1024], calibrate[1024], dir[1024];
+    struct assay_error e;
+    struct assay_qualification q = {0};
+    snprintf(text, sizeof text, "%s/texts", test_dir());
+    snprintf(calibrate, sizeof calibrate, "%s/others", test_dir());
+    snprintf(dir, sizeof dir, "%s/record", test_dir());
+    REQUIRE(file_write(text, lines, sizeof lines - 1, NULL) == 0);
+    REQUIRE(file_write(calibrate, others, sizeof others - 1, NULL) == 0);
+    struct assay_qualify_options o = {.text_path = text,
+                                      .policies = policies,
+                                      .policy_count = 1,
+                                      .run_dir = dir,
+                                      .batch = 3,
+                                      .samples = 1,
+                                      .warmup = -1};
+    CHECK_REFUSED(assay_qualify(model(), &o, &q, &e), ASSAY_ERROR_USAGE, "calibrate");
+    o.calibrate_path = text;
+    CHECK_REFUSED(assay_qualify(model(), &o, &q, &e), ASSAY_ERROR_INPUT, "the other side of the split");
+    o.calibrate_path = calibrate;
+    CHECK_INT(assay_qualify(model(), &o, &q, &e), 0);
+    REQUIRE(q.json);
+    CHECK_SCHEMA("assay.qualify.1.json", q.json, strlen(q.json));
+    CHECK(strstr(q.json, "\"scales\": \"static\""));
+    assay_free(q.json);
+    assay_free(q.record);
+}
+
 // In a program that writes decimal commas, documents keep their points.
 TEST(api_numbers_have_a_decimal_point)
 {
