@@ -238,8 +238,8 @@ void quant_walk_row(const struct quant_walk *w, size_t row, size_t *scale, size_
     }
 }
 
-static int check_scales(const struct quant_spec *spec, const struct quant_layout *l, const float *scales,
-                        const int32_t *zeros, const char *name, struct error *err)
+int quant_check_scales(const struct quant_spec *spec, const struct quant_layout *l, const float *scales,
+                       const int32_t *zeros, const char *name, struct error *err)
 {
     double lowest, highest;
     quant_code_limits(spec, &lowest, &highest);
@@ -265,7 +265,7 @@ int quantize_codes(const struct quant_spec *spec, const int64_t *dims, int rank,
     if (!rc)
         rc = quant_count_nonfinite(spec, x, l.elements, stats, name, err);
     if (!rc)
-        rc = check_scales(spec, &l, scales, zeros, name, err);
+        rc = quant_check_scales(spec, &l, scales, zeros, name, err);
     if (rc)
         return rc;
     struct quant_walk w;
@@ -323,7 +323,7 @@ int dequantize(const struct quant_spec *spec, const int64_t *dims, int rank, con
     struct quant_layout l;
     int rc = quant_layout(spec, dims, rank, name, &l, err);
     if (!rc)
-        rc = check_scales(spec, &l, scales, zeros, name, err);
+        rc = quant_check_scales(spec, &l, scales, zeros, name, err);
     if (rc)
         return rc;
     struct quant_walk w;

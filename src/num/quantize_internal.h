@@ -77,4 +77,9 @@ void quant_encode_run(const struct quant_spec *spec, const float *x, size_t n, c
 // n codes from index `at` of the tensor as numbers (float types: their values).
 void quant_load_codes(enum dtype type, const void *codes, size_t at, size_t n, float *out);
 
+// ERR_INPUT names the first scale that is not finite and above 0, or zero point that is no code. zeros may be NULL
+// where the layout has none.
+int quant_check_scales(const struct quant_spec *spec, const struct quant_layout *l, const float *scales,
+                       const int32_t *zeros, const char *name, struct error *err);
+
 #endif

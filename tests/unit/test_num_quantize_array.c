@@ -183,4 +183,5 @@ TEST(num_quantize_array_refuses)
     scales[2] = INFINITY;
     CHECK_INT(dequantize_array(&spec, dims, 2, codes, scales, NULL, DT_F32, x, NULL, "w", &e), ERR_INPUT);
     CHECK_STR(e.where, "w");
+    CHECK(strstr(e.message, "scale 2 is inf") != NULL);
 }
