@@ -2,6 +2,7 @@
 #include "cli/trace_input.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 int trace_input(struct cli *cli, struct trace *t, struct error *err)
 {
@@ -21,4 +22,36 @@ int trace_damage(const struct trace *t, struct error *err)
                              d->where, d->what);
     }
     return 0;
+}
+
+bool trace_wants_json(const struct cli *cli)
+{
+    return cli->json || strcmp(cli_string(cli, "format"), "json") == 0;
+}
+
+int trace_document(struct cli *cli, struct trace *t,
+                   int (*fill)(struct cli *cli, struct trace *t, void *of, struct jw *w, struct error *err), void *of,
+                   struct error *err)
+{
+    struct str text;
+    struct jw w;
+    struct error damage = {0};
+    str_init(&text);
+    jw_init(&w, &text, false);
+    int rc = fill(cli, t, of, &w, err);
+    if (!rc)
+        rc = jw_finish(&w, err);
+    if (!rc)
+        rc = cli_envelope(cli, str_text(&text), trace_damage(t, &damage) ? &damage : NULL, err);
+    str_release(&text);
+    return rc;
+}
+
+void trace_cell(struct table *t, struct slice s)
+{
+    struct str text;
+    str_init(&text);
+    str_add_n(&text, s.data, s.size);
+    table_cell(t, s.size ? str_text(&text) : "(none)");
+    str_release(&text);
 }

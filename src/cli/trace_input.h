@@ -4,6 +4,7 @@
 #define CLI_TRACE_INPUT_H
 
 #include "cli/command.h"
+#include "report/table.h"
 #include "trace/session.h"
 
 #define TRACE_INPUT_TEXT                                                                                               \
@@ -15,5 +16,15 @@
 int trace_input(struct cli *cli, struct trace *t, struct error *err);
 // ERR_INPUT naming the first damaged file and the place in it; 0 when all are whole.
 int trace_damage(const struct trace *t, struct error *err);
+
+// Whether the answer is a document: --json, or --format json.
+bool trace_wants_json(const struct cli *cli);
+// Puts the document into cli->out whose `result` fill writes from `of`; damage stands beside it. The exit code is
+// trace_damage's to give.
+int trace_document(struct cli *cli, struct trace *t,
+                   int (*fill)(struct cli *cli, struct trace *t, void *of, struct jw *w, struct error *err), void *of,
+                   struct error *err);
+// A text of a profile as a cell; "(none)" for an empty one.
+void trace_cell(struct table *t, struct slice s);
 
 #endif

@@ -46,23 +46,6 @@ static int by_size(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-// What the lines of a file count from: nothing where times are small, as they are in a saved profile, and the earliest
-// where they are times of day.
-static int64_t origin(const struct trace *t)
-{
-    int64_t least = INT64_MAX;
-    for (size_t i = 0; i < t->n_files; i++) {
-        for (size_t k = 0; k < t->files[i].space.n_planes; k++) {
-            const struct xplane *p = &t->files[i].space.planes[k];
-            for (size_t j = 0; j < p->n_lines; j++) {
-                if (p->lines[j].events.size && p->lines[j].timestamp_ns < least)
-                    least = p->lines[j].timestamp_ns;
-            }
-        }
-    }
-    return least > 1000000000000000 && least < INT64_MAX ? least : 0; // 11 days
-}
-
 static int make_tasks(struct trace *t, struct trace_ops *o, struct task **out, size_t *n, struct error *err)
 {
     for (size_t i = 0; i < o->devices.n; i++)
@@ -70,7 +53,7 @@ static int make_tasks(struct trace *t, struct trace_ops *o, struct task **out, s
     struct task *tasks = arena_new(&o->arena, struct task, *n, err), *next = tasks;
     if (!tasks)
         return ERR_MEMORY;
-    int64_t origin_ns = origin(t);
+    int64_t origin_ns = trace_origin_ns(t);
     for (size_t i = 0; i < o->devices.n; i++) {
         struct trace_device *d = &o->devices.items[i];
         struct tally_ids ids;

@@ -170,3 +170,18 @@ void trace_close(struct trace *t)
     arena_release(&t->arena);
     memset(t, 0, sizeof *t);
 }
+
+int64_t trace_origin_ns(const struct trace *t)
+{
+    int64_t least = INT64_MAX;
+    for (size_t i = 0; i < t->n_files; i++) {
+        for (size_t k = 0; k < t->files[i].space.n_planes; k++) {
+            const struct xplane *p = &t->files[i].space.planes[k];
+            for (size_t j = 0; j < p->n_lines; j++) {
+                if (p->lines[j].events.size && p->lines[j].timestamp_ns < least)
+                    least = p->lines[j].timestamp_ns;
+            }
+        }
+    }
+    return least > 1000000000000000 && least < INT64_MAX ? least : 0; // 11 days
+}

@@ -32,5 +32,8 @@ struct trace {
 // since runs are named by their time. ERR_INPUT names what cannot be read, and what a file is that is no profile.
 int trace_open(struct trace *t, const char *const *paths, size_t n, struct error *err);
 void trace_close(struct trace *t);
+// What the lines of all files count from: 0 where times are small, as they are in a saved profile, and the earliest
+// where they are times of day.
+int64_t trace_origin_ns(const struct trace *t);
 
 #endif

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small profiles with known answers, written field by field.
+//
+//     struct made m;
+//     made_begin(&m);
+//     made_plane(&m, "/device:GPU:0");
+//     made_line(&m, "Stream #1", 0);
+//     made_event(&m, "kernel", 10, 5);
+//     made_text(&m, "hlo_op", "dot");  // a statistic of that event
+//     path = made_end(&m, "name");
+#ifndef TEST_MADE_TRACE_H
+#define TEST_MADE_TRACE_H
+
+#include <stdint.h>
+
+#include "base/str.h"
+
+#define MADE_NAMES 64
+
+struct made {
+    struct str file;
+    const char *events[MADE_NAMES], *stats[MADE_NAMES]; // of the plane that is open: their ids are places + 1
+    int n_events, n_stats;
+    size_t plane, line, event; // places of open messages; SIZE_MAX: none
+};
+
+void made_begin(struct made *m);
+void made_plane(struct made *m, const char *name);
+void made_line(struct made *m, const char *name, int64_t timestamp_ns);
+void made_event(struct made *m, const char *name, int64_t offset_ps, int64_t duration_ps);
+void made_text(struct made *m, const char *stat, const char *value);
+void made_number(struct made *m, const char *stat, int64_t value);
+// A text of the space: field 2 an error, 3 a warning, 4 a host's name. Between planes.
+void made_note(struct made *m, uint32_t field, const char *text);
+// A number of the plane itself, before its lines or after them.
+void made_fact(struct made *m, const char *stat, int64_t value);
+// Writes it into the test's folder; the path is valid until the next call.
+const char *made_end(struct made *m, const char *name);
+
+#endif
