@@ -19,6 +19,7 @@
     X(qualify)                                                                                                         \
     X(quantize)                                                                                                        \
     X(report)                                                                                                          \
+    X(trace_convert)                                                                                                   \
     X(trace_modules)                                                                                                   \
     X(trace_ops)
 
