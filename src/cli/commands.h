@@ -21,7 +21,8 @@
     X(report)                                                                                                          \
     X(trace_convert)                                                                                                   \
     X(trace_modules)                                                                                                   \
-    X(trace_ops)
+    X(trace_ops)                                                                                                       \
+    X(trace_timeline)
 
 #define DECLARE(name) extern const struct command command_##name;
 COMMANDS(DECLARE)
