@@ -120,9 +120,13 @@ static void put_written(struct answer *a, const char *key, const char *path, siz
 static void put_counts(struct answer *a, const struct timeline *l)
 {
     char length[FORMAT_MAX];
-    size_t lines = 0;
-    for (size_t i = 0; i < l->n_planes; i++)
-        lines += l->planes[i].n_lines;
+    size_t lines = 0, planes = 0;
+    for (size_t i = 0; i < l->n_planes; i++) {
+        size_t before = lines;
+        for (size_t k = 0; k < l->planes[i].n_lines; k++)
+            lines += l->planes[i].lines[k].line && l->planes[i].lines[k].events;
+        planes += lines > before;
+    }
     if (a->cli->json) {
         jw_kv_uint(&a->w, "events", l->events);
         jw_kv_uint(&a->w, "records", l->records);
@@ -135,9 +139,9 @@ static void put_counts(struct answer *a, const struct timeline *l)
         return;
     }
     format_time(length, (double)(l->to_ps - l->from_ps) * 1e-12);
-    str_addf(&a->cli->out, "%" PRIu64 " event%s of %s in %" PRIu64 " record%s, %zu process%s, %zu lines\n", l->events,
-             l->events == 1 ? "" : "s", length, l->records, l->records == 1 ? "" : "s", l->n_planes,
-             l->n_planes == 1 ? "" : "es", lines);
+    str_addf(&a->cli->out, "%" PRIu64 " event%s of %s in %" PRIu64 " record%s, %zu process%s, %zu line%s\n", l->events,
+             l->events == 1 ? "" : "s", length, l->records, l->records == 1 ? "" : "s", planes, planes == 1 ? "" : "es",
+             lines, lines == 1 ? "" : "s");
 }
 
 static void begin_part(struct answer *a, const char *key)
@@ -217,20 +221,18 @@ static int write_figure(struct answer *a, struct trace *t, struct timeline_optio
     return rc;
 }
 
-static int write_all(struct answer *a, struct trace *t, struct threads *threads, struct error *err)
+static int write_all(struct answer *a, struct trace *t, const struct timeline_options *o, struct threads *threads,
+                     struct error *err)
 {
-    struct timeline_options o;
     struct str title;
-    int rc = read_window(a->cli, &o, err);
+    int rc = 0;
     str_init(&title);
-    if (rc)
-        return rc;
     add_title(&title, t);
     jw_object(&a->w);
     if (cli_given(a->cli, "output"))
-        rc = write_page(a, t, &o, threads, str_text(&title), err);
+        rc = write_page(a, t, o, threads, str_text(&title), err);
     if (!rc && cli_given(a->cli, "svg"))
-        rc = write_figure(a, t, o, threads, str_text(&title), err);
+        rc = write_figure(a, t, *o, threads, str_text(&title), err);
     str_release(&title);
     return rc;
 }
@@ -268,7 +270,7 @@ static int run(struct cli *cli, struct error *err)
         return rc;
     rc = trace_input(cli, &t, err);
     if (!rc)
-        rc = write_all(&a, &t, threads, err);
+        rc = write_all(&a, &t, &o, threads, err);
     if (!rc)
         rc = finish(&a, err);
     str_release(&a.json);

@@ -88,6 +88,7 @@ function summary(from, to) {
 const big = i => BigInt(hi[i]) * BigInt(UNIT) + BigInt(lo[i]);
 const units = [['s', 10n ** 12n], ['ms', 10n ** 9n], ['µs', 10n ** 6n], ['ns', 1000n], ['ps', 1n]];
 function exact(ps) { // every digit
+  if (!ps) return '0 s';
   const size = ps < 0n ? -ps : ps, [unit, one] = units.find(u => size >= u[1]) || units[4];
   const rest = String(size % one).padStart(String(one).length - 1, '0').replace(/0+$/, '');
   return (ps < 0n ? '−' : '') + size / one + (one > 1n && rest ? '.' + rest : '') + ' ' + unit;
@@ -107,7 +108,7 @@ if (whole.to <= whole.from) whole.to = whole.from + 1000n;
 
 // ---- What is seen
 const view = { hi: 0, lo: 0, span: 1 };
-let scroll = 0, picked = -1, range = null, matches = null, found = null, hover = -1, pointer = { x: 0, y: 0 };
+let scroll = 0, picked = -1, range = null, matches = null, found = null, hover = -1, pointer = null;
 const viewBig = () => BigInt(view.hi) * BigInt(UNIT) + BigInt(Math.floor(view.lo));
 const relative = i => (hi[i] - view.hi) * UNIT + (lo[i] - view.lo);
 const relativeBig = b => Number(b - viewBig()) - (view.lo - Math.floor(view.lo));
@@ -184,7 +185,7 @@ function labels(plane) {
       const key = text.replace(/[.\d]+$/, '');
       let h = 0;
       for (let k = 0; k < key.length && k < 80; k++) h = (h * 31 + key.charCodeAt(k)) | 0;
-      const shade = dark ? [42 + (h >>> 9) % 12, 50 + (h >>> 5) % 14] : [45 + (h >>> 9) % 15, 74 + (h >>> 5) % 8];
+      const shade = dark ? [42 + (h >>> 9) % 12, 54 + (h >>> 5) % 12] : [48 + (h >>> 9) % 15, 68 + (h >>> 5) % 9];
       return { text, color: `hsl(${(h >>> 1) % 360} ${shade[0]}% ${shade[1]}%)` };
     }));
   }
@@ -279,7 +280,11 @@ function clipText(text, room) {
   const n = Math.floor(room / 6.1);
   return text.length <= n ? text : n < 3 ? '' : text.slice(0, n - 1) + '…';
 }
-function drawRow(row, y, text) {
+function clipMiddle(text, room) { // the ends tell threads apart
+  const n = Math.floor(room / 5.9);
+  return text.length <= n ? text : text.slice(0, Math.ceil(n / 2) - 1) + '…' + text.slice(text.length - Math.floor(n / 2));
+}
+function drawRow(row, y) {
   const w = width - LEFT, scale = w / view.span, names = labels(row.line.plane), idle = row.line.name === null;
   const color = i => idle ? css.accent : name[i] && names[name[i] - 1] ? names[name[i] - 1].color : css.soft;
   let i = firstAfter(row, 0);
@@ -298,7 +303,7 @@ function drawRow(row, y, text) {
         pen.fillStyle = css.soft;
         pen.fillRect(LEFT + a, y + ROW - 4, Math.max(b - a - .6, 1), 2);
       }
-      if (text && b - a > 26 && !idle) {
+      if (b - a > 26 && !idle) {
         const label = block ? count[i].toLocaleString('en') + ' × ' + (name[i] ? names[name[i] - 1].text : '')
           : name[i] ? names[name[i] - 1].text : '(no name)';
         pen.fillStyle = faint ? css.soft : dark ? '#0e1114' : '#15181c';
@@ -316,7 +321,7 @@ function drawRow(row, y, text) {
     let j = nextStart(i, row.end, edge);
     if (j > i + 1 && dur[j - 1] * scale >= 1.5) j--;
     const s = summary(i, j), hit = found && found.before[j] > found.before[i];
-    pen.globalAlpha = found ? hit ? 1 : .15 : Math.min(1, .3 + .7 * s.sum * scale);
+    pen.globalAlpha = found ? hit ? 1 : .15 : Math.min(1, .5 + .5 * s.sum * scale);
     pen.fillStyle = hit ? css.mark : color(s.best);
     pen.fillRect(LEFT + Math.max(px, 0), y, 1, ROW - 2);
     pen.globalAlpha = 1;
@@ -401,12 +406,12 @@ function drawLine(line, y, h) {
   pen.clip();
   for (let r = 0; r < (line.folded ? 1 : line.rows.length); r++) {
     const at = y + 2 + r * ROW;
-    if (at < height && at + ROW > RULER) drawRow(line.rows[r], at, true);
+    if (at < height && at + ROW > RULER) drawRow(line.rows[r], at);
   }
   pen.restore();
   pen.fillStyle = css.ink;
   const sign = line.rows.length > 1 ? line.folded ? '▸ ' : '▾ ' : '  ';
-  pen.fillText(clipText(sign + lineName(line), LEFT - 24), 16, y + ROW - 4);
+  pen.fillText(sign + clipMiddle(lineName(line), LEFT - 36), 16, y + ROW - 4);
   pen.fillStyle = css.grid;
   pen.fillRect(0, y + h - 2, width, 1);
   pen.fillRect(LEFT - 1, y, 1, h - 1);
@@ -596,7 +601,7 @@ canvas.addEventListener('pointerdown', e => {
   drag = { x: e.offsetX, y: e.offsetY, scroll, moved: false, pan: e.shiftKey || e.button === 1, last: e.offsetX };
 });
 canvas.addEventListener('pointermove', e => {
-  pointer = { x: e.offsetX, y: e.offsetY };
+  pointer = { x: e.offsetX };
   if (drag) {
     drag.moved = drag.moved || Math.abs(e.offsetX - drag.x) > 3 || (drag.pan && Math.abs(e.offsetY - drag.y) > 3);
     if (!drag.moved) return;
@@ -636,7 +641,7 @@ canvas.addEventListener('pointerup', e => {
   range = null;
   pick(hit.record, false);
 });
-canvas.addEventListener('pointerleave', () => { hover = -1; tip.style.display = 'none'; redraw(); });
+canvas.addEventListener('pointerleave', () => { hover = -1; pointer = null; tip.style.display = 'none'; redraw(); });
 canvas.addEventListener('wheel', e => {
   e.preventDefault();
   const unit = e.deltaMode ? 24 : 1;
@@ -670,7 +675,11 @@ function foldAll() {
   foldedPlanes.clear();
   if (!all) P.planes.forEach((p, i) => foldedPlanes.add(i));
 }
-const focus = () => pointer.x > LEFT ? pointer.x : (width + LEFT) / 2;
+const focus = () => { // what zooming keeps in its place
+  if (pointer && pointer.x > LEFT) return pointer.x;
+  const x = picked < 0 ? -1 : (relative(picked) + dur[picked] / 2) / view.span;
+  return LEFT + (width - LEFT) * (x >= 0 && x <= 1 ? x : .5);
+};
 const actions = {
   w: () => zoom(.7, focus()), s: () => zoom(1 / .7, focus()), a: () => pan(-.12), d: () => pan(.12),
   arrowleft: () => pan(-.12), arrowright: () => pan(.12), arrowup: () => { scroll -= 60; }, arrowdown: () => { scroll += 60; },

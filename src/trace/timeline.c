@@ -391,10 +391,8 @@ static int count_events(struct work *w, const struct timeline_options *o, struct
     l->from_ps = o->from_ps;
     l->to_ps = o->to_ps < 0 || o->to_ps > l->length_ps ? l->length_ps : o->to_ps;
     if (o->from_ps < 0 || l->from_ps > l->to_ps)
-        return error_set(err, ERR_USAGE, "--from",
-                         "the window ends before it begins, or begins after the profile's end; the profile is %lld ps "
-                         "long",
-                         (long long)l->length_ps);
+        return error_set(err, ERR_USAGE, "window", "begins after its end or after the profile's, which is %.12g s long",
+                         (double)l->length_ps * 1e-12);
     set_window(w, (struct span){w->bounds.start_ps + l->from_ps, w->bounds.start_ps + l->to_ps});
     return l->from_ps > 0 || l->to_ps < l->length_ps ? walk_all(w, true, err) : 0;
 }
