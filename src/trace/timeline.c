@@ -54,7 +54,7 @@ static int add_busy(struct task *k, int64_t start_ps, int64_t end_ps)
             last->end_ps = end_ps;
         return 0;
     }
-    if (k->n_busy == k->cap_busy) {
+    if (!k->busy || k->n_busy == k->cap_busy) {
         size_t cap = k->cap_busy ? 2 * k->cap_busy : 256;
         struct span *more = realloc(k->busy, cap * sizeof *more);
         if (!more)
@@ -89,7 +89,7 @@ static int place(struct task *k, const struct seen *s)
 
 static int keep(struct task *k, const struct seen *s)
 {
-    if (k->n_kept == k->cap_kept) {
+    if (!k->kept || k->n_kept == k->cap_kept) {
         size_t cap = k->cap_kept ? 2 * k->cap_kept : 1024;
         struct seen *more = realloc(k->kept, cap * sizeof *more);
         if (!more)
@@ -311,22 +311,6 @@ static int add_plane(struct work *w, struct trace_file *f, struct xplane *p, int
     return 0;
 }
 
-// The least timestamp of all lines where they are times of day, whose picoseconds leave 64 bits.
-static int64_t origin(const struct trace *t)
-{
-    int64_t least = INT64_MAX;
-    for (size_t i = 0; i < t->n_files; i++) {
-        for (size_t k = 0; k < t->files[i].space.n_planes; k++) {
-            const struct xplane *p = &t->files[i].space.planes[k];
-            for (size_t j = 0; j < p->n_lines; j++) {
-                if (p->lines[j].events.size && p->lines[j].timestamp_ns < least)
-                    least = p->lines[j].timestamp_ns;
-            }
-        }
-    }
-    return least > 1000000000000000 && least < INT64_MAX ? least : 0;
-}
-
 static int make_tasks(struct work *w, struct error *err)
 {
     struct trace *t = w->trace;
@@ -343,7 +327,7 @@ static int make_tasks(struct work *w, struct error *err)
     if (!w->l->planes || !w->tasks || !w->order)
         return error_set(err, ERR_MEMORY, NULL, "no memory for %zu lines", lines);
     int rc = find_clocks(w, &clocks, err);
-    int64_t origin_ns = origin(t);
+    int64_t origin_ns = trace_origin_ns(t);
     for (int device = 1; device >= 0 && !rc; device--) {
         for (size_t i = 0; i < t->n_files && !rc; i++) {
             for (size_t k = 0; k < t->files[i].space.n_planes && !rc; k++) {
@@ -488,13 +472,15 @@ static int add_busy_line(struct timeline_plane *p, const struct task *tasks, str
 static int take_rows(struct timeline_line *line, struct task *k, struct error *err)
 {
     size_t n = 0;
-    while (n < TIMELINE_ROWS && k->rows[n].n)
+    while (k->rows && n < TIMELINE_ROWS && k->rows[n].n)
         n++;
     line->rows = calloc(n ? n : 1, sizeof *line->rows);
     if (!line->rows)
         return error_set(err, ERR_MEMORY, NULL, "no memory for %zu rows", n);
-    memcpy(line->rows, k->rows, n * sizeof *line->rows);
-    memset(k->rows, 0, n * sizeof *k->rows);
+    for (size_t r = 0; r < n; r++) {
+        line->rows[r] = k->rows[r];
+        k->rows[r] = (struct timeline_row){0};
+    }
     line->cell_ps = k->cell_bits < 0 ? 0 : (int64_t)1 << k->cell_bits;
     line->n_rows = n;
     line->events = k->events;

@@ -62,7 +62,7 @@ int timeline_put(struct timeline_row *row, const struct timeline_record *r, int 
         }
         return 0;
     }
-    if (row->n == row->cap) {
+    if (!row->records || row->n == row->cap) {
         size_t cap = row->cap ? 2 * row->cap : 16;
         struct timeline_record *more = realloc(row->records, cap * sizeof *more);
         if (!more)

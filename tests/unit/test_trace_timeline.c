@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "test.h"
+#include "trace/busy.h"
 #include "trace/timeline_encode.h"
 #include "trace/timeline_pack.h"
 
@@ -276,6 +277,39 @@ TEST(trace_timeline_rows_of_events_out_of_order_and_overlapping)
     }
     CHECK(memcmp(ran, said, sizeof ran) == 0);
     done(&s);
+}
+
+// The busy row of a device is the union that is reported elsewhere, on the same clock.
+TEST(trace_timeline_busy_time_of_real_profiles)
+{
+    static const char *const files[] = {"tpu-v6e-4chip-inference.xplane.pb.gz", "gpu-mi300x-jax-conv.xplane.pb.gz",
+                                        "gpu-gtx1080ti-2x.xplane.pb"};
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        struct shown s;
+        struct error e;
+        struct trace_devices devices;
+        size_t seen = 0;
+        REQUIRE_OK(show(&s, fixture(files[f]), (struct timeline_options){1 << 20, 0, -1}, &e), &e);
+        REQUIRE_OK(trace_find_devices(&s.trace, &devices, &e), &e);
+        for (size_t i = 0; i < s.l.n_planes; i++) {
+            for (size_t d = 0; d < devices.n; d++) {
+                struct busy busy = {0};
+                const struct timeline_plane *p = &s.l.planes[i];
+                if (devices.items[d].plane != p->plane || !devices.items[d].n_lines)
+                    continue;
+                REQUIRE_OK(trace_device_busy(&devices.items[d], 0, CLOCK_OF_LINE, &busy, &e), &e);
+                const struct timeline_row *row = &p->lines[p->n_lines - 1].rows[0];
+                int64_t sum = 0;
+                for (size_t k = 0; k < row->n; k++)
+                    sum += row->records[k].duration_ps;
+                CHECK(p->lines[p->n_lines - 1].line == NULL);
+                CHECK_INT(sum, busy.busy_ps);
+                seen++;
+            }
+        }
+        CHECK(seen >= 1);
+        done(&s);
+    }
 }
 
 TEST(trace_timeline_texts_are_safe_in_a_script)
