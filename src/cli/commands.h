@@ -20,6 +20,7 @@
     X(quantize)                                                                                                        \
     X(report)                                                                                                          \
     X(trace_convert)                                                                                                   \
+    X(trace_memory)                                                                                                    \
     X(trace_modules)                                                                                                   \
     X(trace_ops)                                                                                                       \
     X(trace_timeline)

@@ -78,3 +78,17 @@ TEST(cli_documents_trace_ops)
     CHECK(strstr(str_text(&cli.out), "\"places\"") && strstr(str_text(&cli.out), "\"bad-input\""));
     cli_test_release(&cli);
 }
+
+TEST(cli_documents_trace_memory)
+{
+    static const char *const names[] = {"gpu-mi300x-jax-conv.xplane.pb.gz", "cpu-small.xplane.pb"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct cli cli;
+        struct error e = {0};
+        char path[1024];
+        snprintf(path, sizeof path, "%s/tests/fixtures/traces/%s", test_top(), names[i]);
+        REQUIRE_OK(cli_test_run(&cli, CLI_WORDS("trace", "memory", path), &e), &e);
+        CHECK_SCHEMA("assay.trace.memory.1.json", str_text(&cli.out), cli.out.length);
+        cli_test_release(&cli);
+    }
+}
