@@ -302,7 +302,7 @@ static int list_iota(const struct hlo_groups *g, struct hlo_numbers *all, struct
 struct steps {
     int64_t extent[16], stride[16];
     size_t n;
-    bool grouped[16];
+    size_t part[16]; // of the groups' parts which one it is, n_parts: none
 };
 
 static int mesh_steps(const struct hlo_groups *g, struct steps *s)
@@ -336,7 +336,7 @@ static int mesh_steps(const struct hlo_groups *g, struct steps *s)
             pre *= extent;
             s->extent[s->n] = extent;
             s->stride[s->n] = stride * left;
-            s->grouped[s->n++] = here;
+            s->part[s->n++] = here ? (size_t)(next - g->parts) : g->n_parts;
             if (extent == 1)
                 return ERR_INPUT;
         }
@@ -351,9 +351,13 @@ static int list_mesh(const struct hlo_groups *g, struct hlo_numbers *all, struct
     int64_t total = multiply(g->count, g->size);
     size_t order[16], n = 0;
     int64_t at[16] = {0};
-    for (int grouped = 0; grouped < 2; grouped++) { // what does not group is outside
+    for (size_t i = 0; i < s.n; i++) { // what does not group is outside
+        if (s.part[i] == g->n_parts)
+            order[n++] = i;
+    }
+    for (size_t k = 0; k < g->n_parts && n < s.n; k++) {
         for (size_t i = 0; i < s.n; i++) {
-            if (s.grouped[i] == (grouped == 1))
+            if (s.part[i] == k)
                 order[n++] = i;
         }
     }

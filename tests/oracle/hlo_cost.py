@@ -3,8 +3,9 @@
 
     build-oracle/venv/bin/python tests/oracle/hlo_cost.py      writes tests/fixtures/ir/hlo_cost.json
 
+"groups": replica groups as XLA writes them, and the lists that they stand for.
 "cases": name to {"module": HloModuleProto in hex, "xla": [flops, transcendentals, bytes accessed],
-"text": XLA's text of its computations}. Where we count
+"text": XLA's text of its computations, "frames" that of its tables of stack frames}. Where we count
 something else, "here" has what is right ([flops, transcendentals, bytes], null: not known) and "why" the reason; it is
 computed here from first principles or from XLA's analysis of parts. docs/cost.md has the list of reasons. XLA sums in
 32-bit floats: only numbers below 2^24 are exact, and those of these modules are.
@@ -19,6 +20,7 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 import jax
 import jax.numpy as jnp
 import jaxlib
+import numpy as np
 from jaxlib import _hlo, _jax
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -61,12 +63,16 @@ def text_of(module):
     return "\n\n".join(b for b in blocks[1:] if re.match(r"(ENTRY )?%|\n", b)).strip("\n") + "\n"
 
 
+def frames_of(module):
+    return "\n\n".join(b for b in module.to_string().split("\n\n") if re.match(r"(File|Function|Stack)[A-Z]", b))
+
+
 CASES = {}
 
 
 def case(name, text, here=None, why=None):
     module = text if not isinstance(text, str) else _hlo.hlo_module_from_text(text)
-    row = {"module": module.as_serialized_hlo_module_proto().hex(), "xla": analyse(module), "text": text_of(module)}
+    row = {"module": module.as_serialized_hlo_module_proto().hex(), "xla": analyse(module), "text": text_of(module), "frames": frames_of(module)}
     if here is not None:
         assert why and here != row["xla"], name
         row.update(here=here, why=why)
@@ -378,7 +384,32 @@ here = [w + (TRIPS - 1) * b + TRIPS * c for w, b, c in zip(whole, body, cond)]
 here[2] -= (TRIPS + 1) * 3 * 8  # XLA has a tuple write its table of pointers: once before the loop, once in each run
 case("jax_scan", scan, here, LOOP)
 
-json.dump({"versions": {"jax": jax.__version__, "jaxlib": jaxlib.__version__}, "cases": CASES}, open(OUT, "w"), indent=0)
+# Replica groups in all forms, and the lists they stand for
+def mesh(sizes, devices, *last):
+    """Groups along axes of a reshaped mesh, in that order."""
+    a = np.array(devices).reshape(sizes)
+    first = [i for i in range(len(sizes)) if i not in last]
+    return a.transpose(first + list(last)).reshape(-1, math.prod(sizes[i] for i in last)).tolist()
+
+
+GROUP_CASES = []
+for form, lists in (
+    ("{{0,3},{2,1}}", [[0, 3], [2, 1]]),
+    ("[2,3]<=[6]", np.arange(6).reshape(2, 3).tolist()),
+    ("[4,2]<=[2,4]T(1,0)", np.arange(8).reshape(2, 4).transpose(1, 0).reshape(4, 2).tolist()),
+    ("[6,2]<=[2,3,2]T(2,0,1)", np.arange(12).reshape(2, 3, 2).transpose(2, 0, 1).reshape(6, 2).tolist()),
+    ("mesh['a'=2,'b'=3] {'a'}", mesh([2, 3], range(6), 0)),
+    ("mesh['a'=2,'b'=3] {'b'}", mesh([2, 3], range(6), 1)),
+    ("mesh['a'=2,'b'=3,'c'=2] {'c','a'}", mesh([2, 3, 2], range(12), 2, 0)),
+    ("mesh['a'=8] {'a':(2)2}", mesh([2, 2, 2], range(8), 1)),
+    ("mesh['a'=8,'b'=3] {'a':(1)2,'a':(4)2}", mesh([2, 2, 2, 3], range(24), 0, 2)),
+    ("mesh['a'=2,'b'=2], device_ids=(2,0,3,1) {'b'}", mesh([2, 2], [2, 0, 3, 1], 1)),
+):  # fmt: skip
+    text = single(X, "all-reduce", X, before=ADD, attributes=f"replica_groups={form}, channel_id=1, use_global_device_ids=true, to_apply=add")
+    module = _hlo.hlo_module_from_text(text)
+    GROUP_CASES.append({"form": form, "module": module.as_serialized_hlo_module_proto().hex(), "lists": lists})
+
+json.dump({"versions": {"jax": jax.__version__, "jaxlib": jaxlib.__version__}, "cases": CASES, "groups": GROUP_CASES}, open(OUT, "w"), indent=0)
 if __name__ == "__main__":
     for name, row in CASES.items():
         print(name, row["xla"], row.get("here", ""))

@@ -43,6 +43,10 @@ TEST(ir_hlo_text_equals_xla)
             same_lines(str_text(&text), xla); // XLA writes scheduled modules in the order of the schedule
         else if (strcmp(name, "async") != 0)  // XLA leaves out the computation that the operation wraps
             CHECK_STR(str_text(&text), xla);
+        str_clear(&text);
+        REQUIRE_OK(hlo_text_module(&text, &m, &e), &e);
+        CHECK(strncmp(str_text(&text), "HloModule ", 10) == 0);
+        CHECK(strstr(str_text(&text), json_string_value(json_object_get(row, "frames"))));
         str_release(&text);
         arena_release(&arena);
     }
