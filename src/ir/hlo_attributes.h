@@ -116,6 +116,14 @@ struct hlo_attributes {
     size_t n_layouts, n_aliases;
 };
 
+// What a repeated number has in a packed field: from *at up to the result. Nothing for a field of another kind.
+static inline const uint8_t *hlo_packed(const struct pb_field *f, const uint8_t **at)
+{
+    bool packed = f->wire == PB_BYTES && f->body.size;
+    *at = packed ? f->body.data : NULL;
+    return packed ? f->body.data + f->body.size : NULL;
+}
+
 // `m` is the instruction's module; texts are its bytes, lists come from the arena, a small multiple of the bytes. What
 // is damaged is read as far as it goes. ERR_MEMORY.
 int hlo_attributes_read(struct hlo_attributes *a, const struct hlo_module *m, const struct hlo_instruction *in,

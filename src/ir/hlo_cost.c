@@ -314,7 +314,7 @@ static size_t order(const struct hlo_shape *s, const struct hlo_numbers *permuta
     struct pb_reader r = pb_reader(s->layout.data, s->layout.size);
     size_t n = 0;
     while (pb_next(&r, &f)) {
-        const uint8_t *at = f.body.data, *end = at + (f.wire == PB_BYTES ? f.body.size : 0);
+        const uint8_t *at, *end = hlo_packed(&f, &at);
         uint64_t v;
         while (f.number == 1 && f.wire == PB_BYTES && at < end && (at = pb_get_varint(at, end, &v))) {
             if (v >= (uint64_t)s->rank || n == max)

@@ -278,6 +278,8 @@ static int base64_value(uint8_t c)
 static bool body_has(struct slice config, const char *text)
 {
     static const char key[] = "\"body\"";
+    if (!config.size)
+        return false;
     const uint8_t *at = find(config, key), *end = config.data + config.size;
     size_t n = strlen(text);
     char last[16] = "";

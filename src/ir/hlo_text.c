@@ -48,8 +48,8 @@ void hlo_put_numbers(struct str *out, const char *key, const struct hlo_numbers 
 
 static void numbers_of(struct str *out, const struct pb_field *f, bool *any)
 {
-    const uint8_t *at = f->body.data, *end = at + (f->wire == PB_BYTES ? f->body.size : 0);
-    uint64_t v = f->value;
+    const uint8_t *at, *end = hlo_packed(f, &at);
+    uint64_t v = f->wire == PB_VARINT ? f->value : 0;
     if (f->wire == PB_VARINT)
         str_addf(out, "%s%" PRId64, *any ? "," : "", (int64_t)v);
     for (; at < end && (at = pb_get_varint(at, end, &v)); *any = true) {

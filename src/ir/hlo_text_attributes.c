@@ -65,7 +65,7 @@ static bool add_bits(struct literal *l, uint64_t bits)
 static void read_field(struct literal *l, enum storing how, const struct pb_field *f)
 {
     size_t size = how == FIXED32 ? 4 : how == FIXED64 ? 8 : (size_t)(dtype_bits(l->type) + 7) / 8;
-    const uint8_t *at = f->body.data, *end = at + (f->wire == PB_BYTES ? f->body.size : 0);
+    const uint8_t *at, *end = hlo_packed(f, &at);
     uint64_t v = 0;
     if (f->wire != PB_BYTES)
         (void)add_bits(l, f->value);
@@ -91,7 +91,7 @@ static bool find_strides(struct literal *l, const struct hlo_shape *s)
         l->stride[d] = stride;
     stride = 1;
     while (pb_next(&r, &f)) {
-        const uint8_t *at = f.body.data, *end = at + (pb_is(&f, 1, PB_BYTES) ? f.body.size : 0);
+        const uint8_t *at, *end = hlo_packed(&f, &at);
         uint64_t d;
         for (; f.number == 1 && at < end && (at = pb_get_varint(at, end, &d)); seen++) {
             if (d >= (uint64_t)s->rank || seen >= s->rank)
@@ -609,8 +609,8 @@ static void put_list(struct str *out, struct slice message, uint32_t number, boo
     struct pb_reader r = pb_reader(message.data, message.size);
     *any = false;
     while (pb_next(&r, &f)) {
-        const uint8_t *at = f.body.data, *end = at + (f.wire == PB_BYTES ? f.body.size : 0);
-        uint64_t v = f.value;
+        const uint8_t *at, *end = hlo_packed(&f, &at);
+        uint64_t v = f.wire == PB_VARINT ? f.value : 0;
         if (f.number != number)
             continue;
         if (f.wire == PB_VARINT) {

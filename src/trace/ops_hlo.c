@@ -31,8 +31,10 @@ static bool split(struct slice entry, struct slice *name, uint64_t *id)
         return false;
     memcpy(digits, open + 1, n);
     digits[n] = '\0';
+    if (!parse_u64(digits, id))
+        return false;
     name->size = (size_t)(open - entry.data);
-    return parse_u64(digits, id);
+    return true;
 }
 
 static void read_entry(const struct xplane *p, const struct xmeta *row, struct trace_program *out)

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// An HLO module. Whatever is handed out must lie inside the file, and references must lead backwards.
+// An HLO module. Whatever is handed out must lie inside the file, references must lead backwards, costs are numbers
+// that are not below zero, and every module that can be read can be printed.
+#include <math.h>
 #include <stdlib.h>
 
-#include "ir/hlo.h"
+#include "ir/hlo_cost.h"
+#include "ir/hlo_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -44,8 +47,69 @@ static void instruction(const struct hlo_module *m, const struct hlo_computation
     }
 }
 
+static void attributes(const struct hlo_module *m, const struct hlo_instruction *in, struct arena *arena)
+{
+    struct hlo_attributes a;
+    struct hlo_numbers *lists;
+    struct error e = {0};
+    struct slice file;
+    int64_t v = 0;
+    size_t n;
+    if (hlo_attributes_read(&a, m, in, arena, &e))
+        abort();
+    inside(a.custom_call_target);
+    inside(a.backend_config);
+    inside(a.literal);
+    inside(a.sharding);
+    if (a.feature_groups < 1 || a.batch_groups < 1)
+        abort();
+    if (!hlo_groups_list(&a.groups, arena, &lists, &n, &e) && a.groups.form > HLO_GROUPS_LIST && n * lists[0].n > 65536)
+        abort();
+    hlo_literal_integer(in, &v);
+    hlo_source(m, in, &file, &v);
+    inside(file);
+}
+
+static void number(double v)
+{
+    if (!isfinite(v) || v < 0)
+        abort();
+}
+
+static void price(const struct hlo_costs *costs, const struct hlo_instruction *in)
+{
+    struct hlo_cost c;
+    struct error e = {0};
+    if (hlo_cost_instruction(costs, in, &c, &e))
+        abort();
+    number(hlo_cost_product_flop(&c));
+    number(c.element_flop);
+    number(c.transcendentals);
+    number(c.bytes);
+    if (isnan(hlo_cost_flop(&c)) != (c.flop_reason != NULL) || isnan(hlo_cost_bytes(&c)) != (c.bytes_reason != NULL))
+        abort();
+    if (!hlo_category(in).size && in->opcode.size)
+        abort();
+}
+
+static void print(const struct hlo_module *m)
+{
+    struct str text;
+    struct error e = {0};
+    str_init(&text);
+    text.max_bytes = 1 << 26;
+    if (hlo_text_module(&text, m, &e) && e.code != ERR_MEMORY)
+        abort();
+    for (size_t i = 0; i < text.length; i++) {
+        if ((unsigned char)text.text[i] > 126 || ((unsigned char)text.text[i] < 32 && text.text[i] != '\n'))
+            abort();
+    }
+    str_release(&text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    struct hlo_costs costs;
     struct arena arena;
     struct hlo_module m;
     struct error e = {0};
@@ -66,9 +130,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const struct hlo_computation *c = &m.computations[i];
         if (c->root < c->instructions || c->root >= c->instructions + c->n_instructions)
             abort();
-        for (size_t k = 0; k < c->n_instructions; k++)
+        for (size_t k = 0; k < c->n_instructions; k++) {
             instruction(&m, c, &c->instructions[k]);
+            attributes(&m, &c->instructions[k], &arena);
+        }
     }
+    if (hlo_costs_init(&costs, &m, &arena, &e))
+        abort();
+    for (size_t i = 0; i < m.n_computations; i++) {
+        for (size_t k = 0; k < m.computations[i].n_instructions; k++)
+            price(&costs, &m.computations[i].instructions[k]);
+    }
+    print(&m);
     arena_release(&arena);
     return 0;
 }

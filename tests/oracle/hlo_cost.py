@@ -334,6 +334,17 @@ case("cublas_lt", custom("f32[6,4]", "__cublas$lt$matmul", X, "f32[10,4]", "f32[
 case("cublas_old", custom("f32[6,4]", "__cublas$gemm", X, "f32[10,4]", config="{" + DOT.replace('["1"]', "[1]").replace('["0"]', "[0]") + "}"),
      [GEMM, 0, GEMM_BYTES], LIBRARY)  # fmt: skip
 case("cublas_silent", custom("f32[6,4]", "__cublas$gemm", X, "f32[10,4]"), [None, 0, None], LIBRARY)
+case("cublas_beside_fusion", f"""HloModule m
+f {{ a = {X} parameter(0)
+ ROOT n = {X} negate(a) }}
+ENTRY e {{ p0 = {X} parameter(0)
+ p1 = f32[10,4] parameter(1)
+ z = {X} fusion(p0), kind=kLoop, calls=f, metadata={{op_name="jit(m)/neg" source_file="m.py" source_line=3}}
+ ROOT r = f32[6,4] custom-call(z, p1), custom_call_target="__cublas$gemm", backend_config={{{DOT}}} }}""",
+     [60 + GEMM, 0, 2 * size(X) + GEMM_BYTES], LIBRARY)  # fmt: skip
+case("barrier", f"""HloModule m
+ENTRY e {{ p = {X} parameter(0)
+ ROOT r = {X} opt-barrier(p) }}""", [0, 0, 0], "no code")  # fmt: skip
 CONV = ', window={size=3 pad=1_1}, dim_labels=bf0_oi0->bf0'
 CONV_SHAPES = ("f32[2,3,8]", "f32[5,3,3]", "f32[2,5,8]")
 CONV_FLOP = 2 * 3 * 5 * 2 * (3 * 8 - 2)
