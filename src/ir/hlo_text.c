@@ -83,10 +83,12 @@ static void put_layout(struct str *out, const struct hlo_shape *s)
                     numbers_of(&rest, &g, &some);
             }
             str_add_char(&rest, ')');
-        } else if (f.wire == PB_VARINT) {
-            *(f.number == 7   ? &bits
-              : f.number == 8 ? &space
-                              : &tail) = f.number == 7 || f.number == 8 || f.number == 16 ? (int64_t)f.value : tail;
+        } else if (pb_is(&f, 7, PB_VARINT)) {
+            bits = (int64_t)f.value;
+        } else if (pb_is(&f, 8, PB_VARINT)) {
+            space = (int64_t)f.value;
+        } else if (pb_is(&f, 16, PB_VARINT)) {
+            tail = (int64_t)f.value;
         }
     }
     if (tail > 1)

@@ -73,7 +73,7 @@ static void read_field(struct literal *l, enum storing how, const struct pb_fiel
         while (at < end && (at = pb_get_varint(at, end, &v)) && add_bits(l, v))
             ;
     else
-        for (; size <= (size_t)(end - at); at += size) {
+        for (; at && size <= (size_t)(end - at); at += size) {
             memcpy(&v, at, size);
             if (!add_bits(l, v))
                 break;
