@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a step's time is made of by the framework's names, and steps as JSON.
+#ifndef TRACE_STEPS_VIEW_H
+#define TRACE_STEPS_VIEW_H
+
+#include "trace/ops.h"
+#include "trace/steps.h"
+
+// Operations of one scope that ran equally often in an execution of their program: what runs once in it is apart from
+// what a loop's body repeats.
+struct trace_scope {
+    struct slice scope; // borrowed from the operations; empty where the profile says none
+    double runs;        // in each execution, 1: once. NAN where executions are not known
+    uint64_t occurrences;
+    int64_t self_ps;
+    double flop;         // NAN where one of them has none
+    double step_ps;      // self time of one step of one device; NAN without steps
+    double iteration_ps; // of one iteration: self time over executions times runs
+    double share, flop_share;
+};
+// By falling self time, in s's arena.
+int trace_scopes(struct trace_steps *s, const struct trace_ops *o, struct trace_scope **out, size_t *n,
+                 struct error *err);
+// The `result` of assay.trace.steps/1.
+int trace_steps_json(const struct trace *t, struct trace_steps *s, const struct trace_ops *o, struct jw *w,
+                     struct error *err);
+// Members of the open object about steps: "rule", "program", "steps", "statistics".
+void trace_steps_members(const struct trace_steps *s, bool every, struct jw *w);
+// A text or null.
+void trace_text_json(struct jw *w, const char *key, struct slice s);
+
+#endif
