@@ -434,16 +434,21 @@ static int by_busy(const void *a, const void *b)
     return c ? c : (x->name.size > y->name.size) - (x->name.size < y->name.size);
 }
 
+static int sweep_guarded(struct trace *t, struct trace_steps *s, struct trace_file *f, struct error *err)
+{
+    struct file_guard g;
+    if (FILE_GUARD(&g, &f->map))
+        return file_guard_error(&g, err);
+    int rc = sweep_file(t, s, f, err);
+    file_guard_end(&g);
+    return rc;
+}
+
 int trace_steps_sweep(struct trace *t, struct trace_steps *s, struct error *err)
 {
     int rc = 0;
-    for (size_t i = 0; i < t->n_files && !rc; i++) {
-        struct file_guard g;
-        if (FILE_GUARD(&g, &t->files[i].map))
-            return file_guard_error(&g, err);
-        rc = sweep_file(t, s, &t->files[i], err);
-        file_guard_end(&g);
-    }
+    for (size_t i = 0; i < t->n_files && !rc; i++)
+        rc = sweep_guarded(t, s, &t->files[i], err);
     if (s->n_threads)
         qsort(s->threads, s->n_threads, sizeof *s->threads, by_busy);
     return rc;
