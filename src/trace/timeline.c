@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/clock.h"
 #include "trace/tally.h"
 #include "trace/timeline_pack.h"
 
@@ -253,38 +254,7 @@ static bool has_operations(const struct work *w, const struct xline *line)
     return false;
 }
 
-// The Unix time at which a file's profile began, and which its times count from; 0 where it does not say.
-static int64_t began_ns(const struct trace_file *f)
-{
-    const struct xplane *p = xspace_plane(&f->space, "Task Environment");
-    for (size_t i = 0; p && i < p->n_stats; i++) {
-        struct xstat s;
-        xstat_read(&s, p, p->stats[i]);
-        const struct xmeta *row = xtable_find(&p->stat_table, s.metadata_id);
-        if (row && slice_is(row->name, "profile_start_time") && (s.kind == XSTAT_UINT || s.kind == XSTAT_INT))
-            return s.integer > 0 ? s.integer : 0;
-    }
-    return 0;
-}
-
-// What is added to the times of each file's lines, ns.
-static int find_clocks(struct work *w, int64_t **out, struct error *err)
-{
-    struct trace *t = w->trace;
-    int64_t *add = arena_new(&w->l->arena, int64_t, t->n_files, err), first = INT64_MAX;
-    if (!add)
-        return ERR_MEMORY;
-    for (size_t i = 0; i < t->n_files; i++) {
-        add[i] = began_ns(&t->files[i]);
-        first = add[i] < first ? add[i] : first;
-    }
-    for (size_t i = 0; i < t->n_files; i++)
-        add[i] = first ? add[i] - first : 0;
-    *out = add;
-    return 0;
-}
-
-static int add_plane(struct work *w, struct trace_file *f, struct xplane *p, int64_t clock_ns, int64_t origin_ns,
+static int add_plane(struct work *w, struct trace_file *f, struct xplane *p, const struct trace_clock *clock,
                      struct error *err)
 {
     struct timeline *l = w->l;
@@ -300,9 +270,7 @@ static int add_plane(struct work *w, struct trace_file *f, struct xplane *p, int
         struct task *k = &w->tasks[w->n];
         *k = (struct task){.file = f, .line = line, .plane = p, .device = into->device};
         k->operations = has_operations(w, line);
-        if (__builtin_add_overflow(line->timestamp_ns, clock_ns, &k->base_ps) ||
-            __builtin_sub_overflow(k->base_ps, origin_ns, &k->base_ps) ||
-            __builtin_mul_overflow(k->base_ps, (int64_t)1000, &k->base_ps))
+        if (!trace_clock_base(clock, line, &k->base_ps))
             k->base_ps = INT64_MAX;
         w->order[w->n++] = k;
         into->lines[into->n_lines++].line = line;
@@ -315,7 +283,7 @@ static int make_tasks(struct work *w, struct error *err)
 {
     struct trace *t = w->trace;
     size_t planes = 0, lines = 0;
-    int64_t *clocks = NULL;
+    struct trace_clock *clocks = NULL;
     for (size_t i = 0; i < t->n_files; i++) {
         planes += t->files[i].space.n_planes;
         for (size_t k = 0; k < t->files[i].space.n_planes; k++)
@@ -326,14 +294,13 @@ static int make_tasks(struct work *w, struct error *err)
     w->order = arena_alloc(&w->l->arena, lines, sizeof(void *), err);
     if (!w->l->planes || !w->tasks || !w->order)
         return error_set(err, ERR_MEMORY, NULL, "no memory for %zu lines", lines);
-    int rc = find_clocks(w, &clocks, err);
-    int64_t origin_ns = trace_origin_ns(t);
+    int rc = trace_clocks(t, &clocks, err);
     for (int device = 1; device >= 0 && !rc; device--) {
         for (size_t i = 0; i < t->n_files && !rc; i++) {
             for (size_t k = 0; k < t->files[i].space.n_planes && !rc; k++) {
                 struct xplane *p = &t->files[i].space.planes[k];
                 if (is_device(w, p) == device)
-                    rc = add_plane(w, &t->files[i], p, clocks[i], origin_ns, err);
+                    rc = add_plane(w, &t->files[i], p, &clocks[i], err);
             }
         }
     }

@@ -65,9 +65,8 @@ struct timeline_options {
     int64_t from_ps, to_ps; // from the profile's first event on; to_ps < 0: to its end
 };
 
-// Records point into the files, which must stay. Several files are put on one clock where all of them say when they
-// began. Damage met on the way is added to the files' own. Release even after an error. ERR_USAGE: nothing can lie
-// between from_ps and to_ps.
+// Records point into the files, which must stay. Several files are put on one clock (clock.h). Damage met on the way is
+// added to the files' own. Release even after an error. ERR_USAGE: nothing can lie between from_ps and to_ps.
 int timeline_make(struct timeline *l, struct trace *t, const struct timeline_options *options, struct threads *threads,
                   struct error *err);
 void timeline_release(struct timeline *l);
