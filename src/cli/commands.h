@@ -19,6 +19,7 @@
     X(qualify)                                                                                                         \
     X(quantize)                                                                                                        \
     X(report)                                                                                                          \
+    X(trace_capture)                                                                                                   \
     X(trace_convert)                                                                                                   \
     X(trace_memory)                                                                                                    \
     X(trace_modules)                                                                                                   \

@@ -220,6 +220,8 @@ struct precision_program {
     // Its first traced run: from the call to the return here, and all that the worker did in its traced runs.
     uint64_t traced_start_ns, traced_end_ns;
     const struct worker_span *spans; // NULL: not traced
+    const void *traced_hlo;          // the optimised program, as the worker gave it; NULL: not offered
+    size_t traced_hlo_bytes;
     size_t n_spans;
 };
 

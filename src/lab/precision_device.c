@@ -301,6 +301,17 @@ static int run_once(struct session *s, struct error *err)
     return rc;
 }
 
+static int keep_hlo(struct session *s, struct error *err)
+{
+    size_t n = s->executable.optimized ? s->executable.optimized_length : 0;
+    void *copy = n ? precision_alloc(s->p, n, 1, err) : NULL;
+    if (copy)
+        memcpy(copy, s->executable.optimized, n);
+    s->program->traced_hlo = copy;
+    s->program->traced_hlo_bytes = n;
+    return copy || !n ? 0 : ERR_MEMORY;
+}
+
 // A few warmed runs of their own, so that no sample is taken while spans are kept.
 static int trace(struct session *s, struct error *err)
 {
@@ -328,6 +339,8 @@ static int trace(struct session *s, struct error *err)
         program->spans = kept;
         program->n_spans = n;
         rc = write_spans(s, spans, n, err);
+        if (!rc)
+            rc = keep_hlo(s, err);
     } else if (!rc && n) {
         rc = ERR_MEMORY;
     }

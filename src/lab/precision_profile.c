@@ -2,17 +2,18 @@
 // The traced runs of a suite as a profile: what this process waited for, and what the worker did meanwhile.
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "lab/capture.h"
 #include "lab/precision.h"
-#include "trace/xspace_write.h"
+#include "trace/run.h"
 
 struct profile {
     struct precision *p;
-    struct xwrite_event *own, *worker; // a line each
-    size_t n_own, n_worker;
+    struct xwrite_event *own, *worker, *runs; // a line each
+    size_t n_own, n_worker, n_runs;
+    struct xwrite_program *programs;
+    size_t n_programs;
     uint64_t start_ns, end_ns;
 };
 
@@ -26,49 +27,59 @@ static int reserve(struct profile *f, struct error *err)
     }
     f->own = precision_alloc(f->p, 2 * programs + 1, sizeof *f->own, err);
     f->worker = precision_alloc(f->p, spans + 1, sizeof *f->worker, err);
-    return f->own && f->worker ? 0 : ERR_MEMORY;
+    f->runs = precision_alloc(f->p, spans + 1, sizeof *f->runs, err);
+    f->programs = precision_alloc(f->p, programs + 1, sizeof *f->programs, err);
+    return f->own && f->worker && f->runs && f->programs ? 0 : ERR_MEMORY;
 }
 
-static void add_program(struct profile *f, const struct precision_program *program, const char *step)
+static int add_program(struct profile *f, const struct precision_program *program, const char *step, struct error *err)
 {
+    struct xwrite_program *ran = &f->programs[f->n_programs++];
+    int rc = capture_program(ran, f->n_programs, program->traced_hlo, program->traced_hlo_bytes, &f->p->arena, err);
+    if (rc)
+        return rc;
     uint64_t start = program->traced_start_ns, end = program->traced_end_ns;
-    f->own[f->n_own] = (struct xwrite_event){step, start, end, (int64_t)f->n_own / 2};
-    f->own[f->n_own + 1] = (struct xwrite_event){program->name, start, end, -1};
+    f->own[f->n_own] = (struct xwrite_event){step, start, end, (int64_t)f->n_own / 2, NULL};
+    f->own[f->n_own + 1] = (struct xwrite_event){program->name, start, end, -1, NULL};
     if (!f->n_own)
         f->start_ns = start;
     f->n_own += 2;
     f->end_ns = end;
     for (size_t i = 0; i < program->n_spans; i++) {
         const struct worker_span *s = &program->spans[i];
-        if (s->start_ns >= start && s->end_ns <= end)
-            f->worker[f->n_worker++] = (struct xwrite_event){s->name, s->start_ns, s->end_ns, -1};
+        if (s->start_ns < start || s->end_ns > end)
+            continue;
+        f->worker[f->n_worker++] = (struct xwrite_event){s->name, s->start_ns, s->end_ns, -1, NULL};
+        if (strcmp(s->name, CAPTURE_RUN_SPAN) == 0)
+            f->runs[f->n_runs++] = (struct xwrite_event){ran->name, s->start_ns, s->end_ns, -1, ran};
     }
+    return 0;
 }
 
 static int write_profile(struct profile *f, struct error *err)
 {
-    char host[256] = "", path[512], own[32], worker[32];
-    struct timespec now;
-    struct tm utc;
-    gethostname(host, sizeof host - 1);
-    for (char *c = host; *c; c++) {
-        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-", *c))
-            *c = '_';
-    }
-    clock_gettime(CLOCK_REALTIME, &now);
-    int64_t epoch_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - (int64_t)(clock_ns() - f->start_ns);
-    time_t seconds = (time_t)(epoch_ns / 1000000000);
-    gmtime_r(&seconds, &utc);
-    snprintf(path, sizeof path, "trace/plugins/profile/%04d_%02d_%02d_%02d_%02d_%02d/%.200s.xplane.pb",
-             utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-             host[0] && host[0] != '.' ? host : "host");
+    char host[TRACE_HOST_MAX], run[TRACE_PATH_MAX], path[TRACE_PATH_MAX + 8], own[32], worker[32], runs[32];
+    int64_t epoch_ns = capture_epoch_ns(f->start_ns);
+    trace_host_name(host);
+    trace_run_path(run, epoch_ns, NULL);
+    snprintf(path, sizeof path, "trace/%s", run);
     int pid = worker_info(f->p->worker)->pid;
     snprintf(own, sizeof own, "assay/%d", (int)getpid());
     snprintf(worker, sizeof worker, "assay-worker/%d", pid);
-    struct xwrite_line lines[] = {{getpid(), own, f->own, f->n_own}, {pid, worker, f->worker, f->n_worker}};
+    snprintf(runs, sizeof runs, "programs/%d", pid);
+    struct xwrite_line lines[] = {
+        {getpid(), own, f->own, f->n_own}, {pid, worker, f->worker, f->n_worker}, {-pid, runs, f->runs, f->n_runs}};
+    const struct xwrite_space space = {.host = host,
+                                       .lines = lines,
+                                       .n_lines = 3,
+                                       .programs = f->programs,
+                                       .n_programs = f->n_programs,
+                                       .start_ns = f->start_ns,
+                                       .end_ns = f->end_ns,
+                                       .epoch_ns = epoch_ns};
     struct str bytes;
     str_init(&bytes);
-    int rc = xspace_write(&bytes, host, lines, 2, f->start_ns, f->end_ns, epoch_ns, err);
+    int rc = xspace_write(&bytes, &space, err);
     if (!rc)
         rc = record_write(f->p->record, path, bytes.text, bytes.length, err);
     str_release(&bytes);
@@ -82,7 +93,7 @@ int precision_write_profile(struct precision *p, const char *step, struct error 
     int rc = reserve(&f, err);
     for (size_t i = 0; i < d->n_programs && !rc; i++) {
         if (d->programs[i]->spans)
-            add_program(&f, d->programs[i], step);
+            rc = add_program(&f, d->programs[i], step, err);
     }
     return rc || !f.n_own || !p->record ? rc : write_profile(&f, err);
 }

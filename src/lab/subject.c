@@ -148,7 +148,7 @@ static int start(struct subject *s, const struct worker_options *worker, struct 
     if (!rc && s->policy)
         rc = policy_check(s->policy, worker_info(s->worker)->platform_name, err);
     if (!rc)
-        rc = compile(s, &s->module, &s->program, &s->text, s->policy != NULL, err);
+        rc = compile(s, &s->module, &s->program, &s->text, true, err);
     if (rc)
         return rc;
     s->compiled = true;

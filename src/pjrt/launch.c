@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/span.h"
 #include "pjrt/api.h"
 
 struct launch {
@@ -179,12 +180,20 @@ static void destroy_events(struct launch *l)
 }
 
 // One run: the outputs are in l->outputs afterwards. *end_ns is taken as soon as every device is done. Objects made
-// here are counted by the caller: the timing loop has none left over.
-static int run(struct launch *l, uint64_t *end_ns, struct error *err)
+// here are counted by the caller: the timing loop has none left over. With `spans` both halves are recorded, which no
+// timed run should pay for.
+static int run(struct launch *l, bool spans, uint64_t *end_ns, struct error *err)
 {
     const struct plugin *p = l->plugin;
+    struct span_open dispatch = {0}, wait = {0};
+    if (spans)
+        dispatch = span_begin(span_register("dispatch"));
     int rc =
         plugin_check(p, p->api->PJRT_LoadedExecutable_Execute(l->execute), "PJRT_LoadedExecutable_Execute", NULL, err);
+    if (spans) {
+        span_end(dispatch);
+        wait = span_begin(span_register("wait"));
+    }
     if (rc)
         return rc;
     PJRT_ARGS(p, PJRT_Event_Await_Args, await);
@@ -194,6 +203,8 @@ static int run(struct launch *l, uint64_t *end_ns, struct error *err)
         rc = rc ? rc : failed;
     }
     *end_ns = clock_ns();
+    if (spans)
+        span_end(wait);
     destroy_events(l);
     if (rc)
         destroy_outputs(l);
@@ -242,7 +253,7 @@ int launch_run(struct launch *l, struct buffer **outputs, struct error *err)
     for (size_t i = 0; i < count; i++)
         outputs[i] = NULL;
     uint64_t end_ns;
-    int rc = run(l, &end_ns, err);
+    int rc = run(l, true, &end_ns, err);
     for (size_t i = 0; !rc && i < count; i++)
         rc = take_output(l, i, &outputs[i], err);
     if (rc) {
@@ -261,7 +272,7 @@ int launch_time(struct launch *l, size_t count, uint64_t *ns, size_t *done, stru
     size_t i;
     for (i = 0; i < count; i++) {
         uint64_t start_ns = clock_ns(), end_ns;
-        rc = run(l, &end_ns, err);
+        rc = run(l, false, &end_ns, err);
         if (rc)
             break;
         if (ns)

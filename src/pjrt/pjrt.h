@@ -262,4 +262,16 @@ int launch_time(struct launch *l, size_t count, uint64_t *ns, size_t *done, stru
 int program_execute(struct program *p, struct buffer *const *args, size_t arg_count, struct buffer **outputs,
                     struct error *err);
 
+// ---- profiles ----
+
+// The plugin's own profiler, an extension that the CPU plugin does not have. One may run at a time in a process.
+struct profiler;
+// Whether there is one with all that a capture needs.
+bool profiler_offered(const struct plugin *p);
+// Makes it and starts it: host runtime and devices are traced, and the HLO of what runs is kept.
+int profiler_start(struct profiler **out, const struct plugin *p, struct error *err);
+// Stops it and appends what it recorded, an XSpace; empty when it recorded nothing.
+int profiler_collect(struct profiler *p, struct str *out, struct error *err);
+void profiler_free(struct profiler *p);
+
 #endif

@@ -285,6 +285,18 @@ static enum dtype product_type(const struct hlo_cost *c)
     return most;
 }
 
+// Our own profiles of CPUs have programs as one operation each, called like its module.
+static void price_program(const struct hlo_costs *costs, struct trace_op *op)
+{
+    const struct hlo_cost *c = hlo_cost_module(costs);
+    op->type = product_type(c);
+    op->flop = hlo_cost_flop(c) * (double)op->executions;
+    op->bytes = hlo_cost_bytes(c) * (double)op->executions;
+    op->flop_from = isnan(op->flop) ? TRACE_COST_NONE : TRACE_COST_HLO;
+    op->bytes_from = isnan(op->bytes) ? TRACE_COST_NONE : TRACE_COST_HLO;
+    op->reason = c->flop_reason ? c->flop_reason : c->bytes_reason;
+}
+
 static int price(struct joining *j, const struct hlo_costs *costs, const struct hlo_instruction *in,
                  struct trace_op *op)
 {
@@ -360,6 +372,8 @@ static int join(struct joining *j, const struct trace_program *program, const st
             rc = describe(j, &m, p->in, w[i].op);
         if (p && !rc)
             rc = price(j, &costs, p->in, w[i].op);
+        else if (!rc && slice_is(w[i].op->category, "program") && compare(w[i].op->name, m.name) == 0)
+            price_program(&costs, w[i].op);
     }
     return rc;
 }

@@ -2,13 +2,16 @@
 // Field numbers: openxla/xla, third_party/tsl/tsl/profiler/protobuf/xplane.proto. Fields that are zero are left out.
 #include "trace/xspace_write.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/pbwire.h"
+#include "trace/xspace.h"
 
-enum { STAT_STEP = 1, STAT_ROOT = 2 };       // of the host plane
-enum { STAT_STARTED = 1, STAT_STOPPED = 2 }; // of the task environment
+enum { STAT_STEP = 1, STAT_ROOT, STAT_OP, STAT_MODULE, STAT_PROGRAM, STAT_CATEGORY }; // of the host plane
+enum { STAT_HLO = 1, STAT_HLO_PROGRAM };                                              // of the metadata
+enum { STAT_STARTED = 1, STAT_STOPPED = 2 };                                          // of the task environment
 enum { PLANE_NAME = 2, PLANE_LINES, PLANE_EVENT_NAMES, PLANE_STAT_NAMES, PLANE_STATS };
 
 static void put_nonzero(struct str *out, uint32_t field, int64_t v)
@@ -46,26 +49,38 @@ static int by_start(const void *a, const void *b)
     return (x->end_ns < y->end_ns) - (x->end_ns > y->end_ns);
 }
 
-// The names of events in order of first use; an event's id is the place of its name, from 1 on.
+// What events are called, in order of first use; an event's id is the place of its name, from 1 on. The same name
+// stands once for each program: readers add up by id.
 struct names {
-    const char **list;
+    struct name {
+        const char *text;
+        const struct xwrite_program *program;
+    } * list;
     size_t n;
 };
 
-static int64_t name_id(struct names *names, const char *name)
+static int64_t name_id(struct names *names, const struct xwrite_event *e)
 {
     for (size_t i = 0; i < names->n; i++) {
-        if (strcmp(names->list[i], name) == 0)
+        if (names->list[i].program == e->program && strcmp(names->list[i].text, e->name) == 0)
             return (int64_t)i + 1;
     }
-    names->list[names->n++] = name;
+    names->list[names->n++] = (struct name){e->name, e->program};
     return (int64_t)names->n;
+}
+
+static void put_text(struct str *out, uint32_t field, int64_t id, const char *text)
+{
+    size_t stat = pb_begin(out, field);
+    pb_put_int(out, 1, id);
+    pb_put_string(out, 5, text);
+    pb_end(out, stat);
 }
 
 static void put_event(struct str *out, const struct xwrite_event *e, uint64_t start_ns, struct names *names)
 {
     size_t event = pb_begin(out, 4);
-    pb_put_int(out, 1, name_id(names, e->name));
+    pb_put_int(out, 1, name_id(names, e));
     put_nonzero(out, 2, (int64_t)((e->start_ns - start_ns) * 1000));
     put_nonzero(out, 3, (int64_t)((e->end_ns - e->start_ns) * 1000));
     if (e->step >= 0) {
@@ -73,61 +88,179 @@ static void put_event(struct str *out, const struct xwrite_event *e, uint64_t st
         put_stat(out, 4, STAT_STEP, 4, (uint64_t)e->step);
         put_stat(out, 4, STAT_ROOT, 4, 1);
     }
+    if (e->program) {
+        put_text(out, 4, STAT_OP, e->program->name);
+        put_text(out, 4, STAT_MODULE, e->program->name);
+        put_stat(out, 4, STAT_PROGRAM, 3, e->program->id);
+        put_text(out, 4, STAT_CATEGORY, "program");
+    }
     pb_end(out, event);
 }
 
-static void put_line(struct str *out, struct xwrite_line *l, uint64_t start_ns, uint64_t end_ns, struct names *names)
+static void put_line(struct str *out, struct xwrite_line *l, const struct xwrite_space *s, int64_t timestamp_ns,
+                     struct names *names)
 {
     size_t line = pb_begin(out, PLANE_LINES);
     put_nonzero(out, 1, l->id);
     pb_put_string(out, 2, l->name);
+    put_nonzero(out, 3, timestamp_ns);
     if (l->n_events)
         qsort(l->events, l->n_events, sizeof *l->events, by_start);
     for (size_t i = 0; i < l->n_events; i++) {
         const struct xwrite_event *e = &l->events[i];
-        if (e->start_ns >= start_ns && e->end_ns >= e->start_ns && e->end_ns <= end_ns)
-            put_event(out, e, start_ns, names);
+        if (e->start_ns >= s->start_ns && e->end_ns >= e->start_ns && e->end_ns <= s->end_ns)
+            put_event(out, e, s->start_ns, names);
     }
     pb_end(out, line);
 }
 
-static void put_host(struct str *out, struct xwrite_line *lines, size_t n_lines, uint64_t start_ns, uint64_t end_ns,
-                     struct names *names)
+static int put_host(struct str *out, const struct xwrite_space *s, const char *plane_name, int64_t timestamp_ns,
+                    struct error *err)
+{
+    static const char *const stats[] = {"step_num", "_r", "hlo_op", "hlo_module", "program_id", "hlo_category"};
+    size_t n = 0;
+    for (size_t i = 0; i < s->n_lines; i++)
+        n += s->lines[i].n_events;
+    struct names names = {.list = calloc(n + 1, sizeof *names.list)};
+    if (!names.list)
+        return error_set(err, ERR_MEMORY, NULL, "no memory for the names of %zu events", n);
+    size_t plane = pb_begin(out, 1);
+    pb_put_string(out, PLANE_NAME, plane_name);
+    for (size_t i = 0; i < s->n_lines; i++)
+        put_line(out, &s->lines[i], s, timestamp_ns, &names);
+    for (size_t i = 0; i < names.n; i++)
+        put_name(out, PLANE_EVENT_NAMES, (int64_t)i + 1, names.list[i].text);
+    for (size_t i = 0; i < sizeof stats / sizeof *stats; i++)
+        put_name(out, PLANE_STAT_NAMES, (int64_t)i + 1, stats[i]);
+    pb_end(out, plane);
+    free(names.list);
+    return 0;
+}
+
+// An entry of the table of events for each program: "jit_f(3)", with an xla.HloProto.
+static void put_program(struct str *out, const struct xwrite_program *p)
+{
+    size_t entry = pb_begin(out, PLANE_EVENT_NAMES);
+    pb_put_uint(out, 1, p->id);
+    size_t metadata = pb_begin(out, 2);
+    pb_put_uint(out, 1, p->id);
+    size_t name = pb_begin(out, 2);
+    str_addf(out, "%s(%" PRIu64 ")", p->name, p->id);
+    pb_end(out, name);
+    size_t stat = pb_begin(out, 5);
+    pb_put_int(out, 1, STAT_HLO);
+    size_t proto = pb_begin(out, 6);
+    pb_put_bytes(out, 1, p->module, p->module_bytes);
+    pb_end(out, proto);
+    pb_end(out, stat);
+    put_stat(out, 5, STAT_HLO_PROGRAM, 3, p->id);
+    pb_end(out, metadata);
+    pb_end(out, entry);
+}
+
+static void put_programs(struct str *out, const struct xwrite_space *s)
 {
     size_t plane = pb_begin(out, 1);
-    pb_put_string(out, PLANE_NAME, "/host:CPU");
-    for (size_t i = 0; i < n_lines; i++)
-        put_line(out, &lines[i], start_ns, end_ns, names);
-    for (size_t i = 0; i < names->n; i++)
-        put_name(out, PLANE_EVENT_NAMES, (int64_t)i + 1, names->list[i]);
-    put_name(out, PLANE_STAT_NAMES, STAT_STEP, "step_num");
-    put_name(out, PLANE_STAT_NAMES, STAT_ROOT, "_r");
+    pb_put_string(out, PLANE_NAME, "/host:metadata");
+    for (size_t i = 0; i < s->n_programs; i++) {
+        if (s->programs[i].module_bytes)
+            put_program(out, &s->programs[i]);
+    }
+    put_name(out, PLANE_STAT_NAMES, STAT_HLO, "Hlo Proto");
+    put_name(out, PLANE_STAT_NAMES, STAT_HLO_PROGRAM, "program_id");
     pb_end(out, plane);
 }
 
-static void put_environment(struct str *out, int64_t epoch_ns, uint64_t length_ns)
+static void put_environment(struct str *out, const struct xwrite_space *s)
 {
     size_t plane = pb_begin(out, 1);
     pb_put_string(out, PLANE_NAME, "Task Environment");
     put_name(out, PLANE_STAT_NAMES, STAT_STARTED, "profile_start_time");
     put_name(out, PLANE_STAT_NAMES, STAT_STOPPED, "profile_stop_time");
-    put_stat(out, PLANE_STATS, STAT_STARTED, 3, (uint64_t)epoch_ns);
-    put_stat(out, PLANE_STATS, STAT_STOPPED, 3, (uint64_t)epoch_ns + length_ns);
+    put_stat(out, PLANE_STATS, STAT_STARTED, 3, (uint64_t)s->epoch_ns);
+    put_stat(out, PLANE_STATS, STAT_STOPPED, 3, (uint64_t)s->epoch_ns + (s->end_ns - s->start_ns));
     pb_end(out, plane);
 }
 
-int xspace_write(struct str *out, const char *host, struct xwrite_line *lines, size_t n_lines, uint64_t start_ns,
-                 uint64_t end_ns, int64_t epoch_ns, struct error *err)
+int xspace_write(struct str *out, const struct xwrite_space *s, struct error *err)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < n_lines; i++)
-        n += lines[i].n_events;
-    struct names names = {.list = calloc(n + 1, sizeof *names.list)};
-    if (!names.list)
-        return error_set(err, ERR_MEMORY, NULL, "no memory for the names of %zu events", n);
-    put_host(out, lines, n_lines, start_ns, end_ns, &names);
-    put_environment(out, epoch_ns, end_ns - start_ns);
-    pb_put_string(out, 4, host);
-    free(names.list);
+    int rc = put_host(out, s, "/host:CPU", 0, err);
+    if (rc)
+        return rc;
+    if (s->n_programs)
+        put_programs(out, s);
+    put_environment(out, s);
+    pb_put_string(out, 4, s->host);
     return str_check(out, err);
+}
+
+// ---- What a plugin recorded
+
+// What it holds; UNIX_NS is what no time since a start is.
+#define UNIX_NS 1000000000000000
+
+struct contents {
+    uint64_t events;
+    bool absolute, programs, environment, host;
+};
+
+static int look(const struct str *space, struct contents *c, struct error *err)
+{
+    struct xspace x;
+    struct arena a;
+    *c = (struct contents){0};
+    if (!space->length)
+        return 0;
+    arena_init(&a);
+    int rc = xspace_read(&x, str_text(space), space->length, "the plugin's profile", &a, err);
+    if (rc == ERR_INPUT) // which no file of the user's is
+        rc = error_set(err, ERR_DEVICE, "the plugin's profile", "is no XSpace");
+    if (!rc && x.damage.what)
+        rc = error_set(err, ERR_DEVICE, "the plugin's profile", "is damaged at offset %" PRIu64 " (%s): %s",
+                       x.damage.offset, x.damage.where, x.damage.what);
+    for (size_t i = 0; i < x.n_planes && !rc; i++) {
+        struct xplane *p = &x.planes[i];
+        c->environment |= slice_is(p->name, "Task Environment");
+        c->programs |= slice_is(p->name, "/host:metadata") && p->event_table.n_rows > 0;
+        for (size_t k = 0; k < p->n_lines; k++) {
+            struct xevents walk = xline_events(&p->lines[k]);
+            struct xevent e;
+            while (xevent_next(&walk, &e))
+                c->events++;
+            c->absolute |= p->lines[k].timestamp_ns > UNIX_NS;
+        }
+    }
+    c->host = !rc && x.n_hosts > 0;
+    arena_release(&a);
+    return rc;
+}
+
+int xspace_count_events(const struct str *space, uint64_t *n, struct error *err)
+{
+    struct contents c;
+    int rc = look(space, &c, err);
+    *n = c.events;
+    return rc;
+}
+
+int xspace_append(struct str *space, const struct xwrite_space *s, int pid, struct error *err)
+{
+    struct contents c;
+    char name[48];
+    int rc = look(space, &c, err);
+    if (!rc && !c.events)
+        rc = error_set(err, ERR_DEVICE, "the plugin's profile", "holds no events");
+    if (rc)
+        return rc;
+    snprintf(name, sizeof name, "/host:CPU [%d]", pid);
+    rc = put_host(space, s, name, c.absolute ? s->epoch_ns : 0, err);
+    if (rc)
+        return rc;
+    if (s->n_programs && !c.programs)
+        put_programs(space, s);
+    if (!c.environment && !c.absolute)
+        put_environment(space, s);
+    if (!c.host)
+        pb_put_string(space, 4, s->host);
+    return str_check(space, err);
 }

@@ -10,10 +10,19 @@
 #include "base/error.h"
 #include "base/str.h"
 
+// A program that ran, with what the compiler made of it.
+struct xwrite_program {
+    const char *name;    // of the module: "jit_f"
+    uint64_t id;         // not 0
+    const void *module;  // HloModuleProto
+    size_t module_bytes; // 0: not known
+};
+
 struct xwrite_event {
     const char *name;
-    uint64_t start_ns, end_ns; // of any one clock
-    int64_t step;              // number of the step that the event is; -1: it is none
+    uint64_t start_ns, end_ns;            // of any one clock
+    int64_t step;                         // number of the step that the event is; -1: it is none
+    const struct xwrite_program *program; // that ran in it, as a whole; NULL: none
 };
 
 struct xwrite_line {
@@ -23,11 +32,29 @@ struct xwrite_line {
     size_t n_events;
 };
 
-// Appends a space with the plane /host:CPU, which has these lines, and the plane "Task Environment" with the start and
-// the end of the whole: `epoch_ns` is the Unix time at `start_ns` of the events' clock, and times in lines count from
-// there, as in what XLA saves. Events outside [start_ns, end_ns] are left out; the others of a line are brought in
-// order of their start, outer ones first. ERR_MEMORY only.
-int xspace_write(struct str *out, const char *host, struct xwrite_line *lines, size_t n_lines, uint64_t start_ns,
-                 uint64_t end_ns, int64_t epoch_ns, struct error *err);
+struct xwrite_space {
+    const char *host;
+    struct xwrite_line *lines;
+    size_t n_lines;
+    const struct xwrite_program *programs;
+    size_t n_programs;
+    uint64_t start_ns, end_ns; // of the events' clock: those outside are left out
+    int64_t epoch_ns;          // Unix time at start_ns
+};
+
+// Appends a space with the plane /host:CPU, which has the lines, the plane /host:metadata with the programs' HLO, and
+// the plane "Task Environment" with the start and the end of the whole. Times in lines count from start_ns, as in what
+// XLA saves. The events of a line are brought in order of their start, outer ones first. An event of a program carries
+// its name, id and category as XLA's CPU back end marks operations: the program is one. ERR_MEMORY only.
+int xspace_write(struct str *out, const struct xwrite_space *s, struct error *err);
+
+// Appends to a space that a plugin's profiler recorded what it has not: these lines, as the plane of another process
+// `pid` ("/host:CPU [1234]"), the HLO unless it has some, and the environment and the host's name unless it has them.
+// Its lines say whether times are Unix times or count from the start. ERR_DEVICE when it is no space, or holds no
+// event: there is nothing to add to. ERR_MEMORY.
+int xspace_append(struct str *space, const struct xwrite_space *s, int pid, struct error *err);
+
+// Events of all lines in a space. ERR_DEVICE when it is none.
+int xspace_count_events(const struct str *space, uint64_t *n, struct error *err);
 
 #endif

@@ -30,6 +30,8 @@ enum frame_type {
     FRAME_RESET_PEAK,
     FRAME_SPANS,
     FRAME_QUIT,
+    FRAME_PROFILE_START,
+    FRAME_PROFILE_COLLECT,
     FRAME_TYPES // one past the last
 };
 

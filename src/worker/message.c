@@ -193,3 +193,13 @@ void msg_spans_reply(struct wire *w, struct msg_spans_reply *m)
     wire_array(w, (void **)&m->spans, &m->n, MESSAGE_MAX_SPAN, sizeof *m->spans, span);
     wire_u64(w, &m->dropped);
 }
+
+void msg_profile_start_reply(struct wire *w, struct msg_profile_start_reply *m)
+{
+    wire_bool(w, &m->offered);
+}
+
+void msg_profile(struct wire *w, struct msg_profile *m)
+{
+    wire_bytes(w, &m->space, &m->bytes);
+}

@@ -59,7 +59,7 @@ struct msg_compile_reply {
 };
 
 // UNLOAD and FREE: an id. Their replies, and those of DOWNLOAD, RESET_PEAK and QUIT, are the status alone, as the
-// requests MEMORY, RESET_PEAK, SPANS and QUIT are empty.
+// requests MEMORY, RESET_PEAK, SPANS, QUIT and those of profiles are empty.
 struct msg_id {
     int id;
 };
@@ -105,6 +105,14 @@ struct msg_spans_reply {
     uint64_t dropped;
 };
 
+struct msg_profile_start_reply {
+    bool offered;
+};
+struct msg_profile {
+    const void *space;
+    size_t bytes;
+};
+
 void msg_status(struct wire *w, struct msg_status *m);
 void msg_hello(struct wire *w, struct msg_hello *m);
 void msg_hello_reply(struct wire *w, struct msg_hello_reply *m);
@@ -119,5 +127,7 @@ void msg_time_reply(struct wire *w, struct msg_time_reply *m);
 void msg_download(struct wire *w, struct msg_download *m);
 void msg_memory_reply(struct wire *w, struct worker_memory *m);
 void msg_spans_reply(struct wire *w, struct msg_spans_reply *m);
+void msg_profile_start_reply(struct wire *w, struct msg_profile_start_reply *m);
+void msg_profile(struct wire *w, struct msg_profile *m);
 
 #endif

@@ -14,12 +14,20 @@ static const struct handler {
     server_fn *run;
     uint32_t n_fds;
 } handlers[FRAME_TYPES] = {
-    [FRAME_HELLO] = {"load", server_hello, 0},           [FRAME_COMPILE] = {"compile", server_compile, 0},
-    [FRAME_UNLOAD] = {"unload", server_unload, 0},       [FRAME_UPLOAD] = {"upload", server_upload, 1},
-    [FRAME_EXECUTE] = {"execute", server_execute, 0},    [FRAME_TIME] = {"time", server_time, 0},
-    [FRAME_DOWNLOAD] = {"download", server_download, 1}, [FRAME_FREE] = {"free", server_free, 0},
-    [FRAME_MEMORY] = {"memory", server_memory, 0},       [FRAME_RESET_PEAK] = {"reset peak", server_reset_peak, 0},
-    [FRAME_SPANS] = {"spans", server_spans, 0},          [FRAME_QUIT] = {"quit", server_quit, 0},
+    [FRAME_HELLO] = {"load", server_hello, 0},
+    [FRAME_COMPILE] = {"compile", server_compile, 0},
+    [FRAME_UNLOAD] = {"unload", server_unload, 0},
+    [FRAME_UPLOAD] = {"upload", server_upload, 1},
+    [FRAME_EXECUTE] = {"execute", server_execute, 0},
+    [FRAME_TIME] = {"time", server_time, 0},
+    [FRAME_DOWNLOAD] = {"download", server_download, 1},
+    [FRAME_FREE] = {"free", server_free, 0},
+    [FRAME_MEMORY] = {"memory", server_memory, 0},
+    [FRAME_RESET_PEAK] = {"reset peak", server_reset_peak, 0},
+    [FRAME_SPANS] = {"spans", server_spans, 0},
+    [FRAME_QUIT] = {"quit", server_quit, 0},
+    [FRAME_PROFILE_START] = {"profile start", server_profile_start, 0},
+    [FRAME_PROFILE_COLLECT] = {"profile collect", server_profile_collect, 0},
 };
 
 int server_read_done(const struct server_request *r, struct error *err)
@@ -67,6 +75,7 @@ int server_add_buffer(struct server *s, struct buffer *b, int mapping, struct er
 
 void server_release(struct server *s)
 {
+    profiler_free(s->profiler);
     for (size_t i = 0; i < s->n_buffers; i++) {
         buffer_free(s->buffers[i].buffer);
         if (s->buffers[i].buffer && s->buffers[i].mapping >= 0)

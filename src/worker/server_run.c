@@ -260,3 +260,35 @@ int server_spans(struct server *s, struct server_request *r, struct error *err)
     msg_spans_reply(&r->out, &out);
     return 0;
 }
+
+int server_profile_start(struct server *s, struct server_request *r, struct error *err)
+{
+    int rc = server_read_done(r, err);
+    if (!rc && s->profiler)
+        rc = error_set(err, ERR_INTERNAL, NULL, "a profile is being made already");
+    struct msg_profile_start_reply out = {.offered = profiler_offered(s->plugin)};
+    if (!rc && out.offered)
+        rc = profiler_start(&s->profiler, s->plugin, err);
+    if (!rc)
+        msg_profile_start_reply(&r->out, &out);
+    return rc;
+}
+
+int server_profile_collect(struct server *s, struct server_request *r, struct error *err)
+{
+    struct str space;
+    int rc = server_read_done(r, err);
+    if (!rc && !s->profiler)
+        rc = error_set(err, ERR_USAGE, NULL, "no profile is being made");
+    if (rc)
+        return rc;
+    str_init(&space);
+    rc = profiler_collect(s->profiler, &space, err);
+    profiler_free(s->profiler);
+    s->profiler = NULL;
+    struct msg_profile out = {.space = str_text(&space), .bytes = space.length};
+    if (!rc)
+        msg_profile(&r->out, &out);
+    str_release(&space);
+    return rc;
+}

@@ -32,7 +32,8 @@ struct server {
     struct server_buffer *buffers;
     size_t n_buffers, cap_buffers;
     bool peak_resettable;
-    struct arena arena; // of the request at hand
+    struct profiler *profiler; // that runs; NULL
+    struct arena arena;        // of the request at hand
 };
 
 struct server_request {
@@ -43,7 +44,7 @@ struct server_request {
 typedef int server_fn(struct server *s, struct server_request *r, struct error *err);
 server_fn server_hello, server_compile, server_unload;
 server_fn server_upload, server_execute, server_time, server_download, server_free, server_memory, server_reset_peak,
-    server_spans, server_quit;
+    server_spans, server_quit, server_profile_start, server_profile_collect;
 void server_release(struct server *s);
 
 // ERR_INTERNAL unless the request was read whole.

@@ -179,6 +179,12 @@ struct worker_span {
 };
 int worker_spans(struct worker *w, struct worker_span **spans, size_t *n, uint64_t *dropped, struct error *err);
 
+// The plugin's own profiler, from here to worker_profile_collect. *offered is false (and the call succeeds) where the
+// plugin has none: spans are all there is then.
+int worker_profile_start(struct worker *w, bool *offered, struct error *err);
+// Appends what it recorded, an XSpace of at most 1 GiB.
+int worker_profile_collect(struct worker *w, struct str *space, struct error *err);
+
 enum worker_failure_kind { WORKER_EXIT, WORKER_SIGNAL, WORKER_TIMEOUT, WORKER_PROTOCOL };
 struct worker_failure {
     enum worker_failure_kind kind;

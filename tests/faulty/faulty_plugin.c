@@ -26,6 +26,13 @@
 //   error-execute    an INTERNAL error object
 //   error-await      every wait for an event answers with an ABORTED error object
 //   oom-buffer       a RESOURCE_EXHAUSTED error object for every upload
+//   profiler         a profiler that records how often programs ran, as an XSpace, in the plugin's memory, counted one
+//                    byte too long
+//   profiler-newer   the same by way of consume and serialize
+//   profiler-caller  the same into the caller's memory
+//   profiler-empty   a profiler that records nothing
+//   profiler-refuses one that does not start
+//   profiler-small   one whose function table ends before collect_data
 // clang-format on
 //
 // What concerns programs can be narrowed. ASSAY_FAULT_TEXT: only programs whose text holds it, and the processes that
@@ -41,7 +48,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "xla/backends/profiler/plugin/profiler_c_api.h"
 #include "xla/pjrt/c/pjrt_c_api.h"
+#include "xla/pjrt/c/pjrt_c_api_profiler_extension.h"
 
 long faulty_live(void);
 const PJRT_Api *GetPjrtApi(void);
@@ -375,6 +384,139 @@ static PJRT_Error *event_destroy(PJRT_Event_Destroy_Args *args)
     return counted(real->PJRT_Event_Destroy(args), -1);
 }
 
+// ---- a profiler ----
+
+static long profiled_from; // executions when it was started
+static uint8_t profile[80];
+static size_t profile_size;
+
+static PLUGIN_Profiler_Error *profiler_error(const char *message)
+{
+    return (PLUGIN_Profiler_Error *)make_error(PJRT_Error_Code_INTERNAL, message);
+}
+
+static void profiler_error_destroy(PLUGIN_Profiler_Error_Destroy_Args *args)
+{
+    free(args->error);
+    atomic_fetch_sub(&live, 1);
+}
+
+static void profiler_error_message(PLUGIN_Profiler_Error_Message_Args *args)
+{
+    const struct our_error *e = (const struct our_error *)args->error;
+    args->message = e->message;
+    args->message_size = strlen(e->message);
+}
+
+static PLUGIN_Profiler_Error *profiler_error_code(PLUGIN_Profiler_Error_GetCode_Args *args)
+{
+    args->code = PJRT_Error_Code_INTERNAL;
+    return NULL;
+}
+
+static PLUGIN_Profiler_Error *profiler_create(PLUGIN_Profiler_Create_Args *args)
+{
+    if (!args->options_size)
+        return profiler_error("faulty plugin: a profiler needs options");
+    args->profiler = (PLUGIN_Profiler *)profile;
+    atomic_fetch_add(&live, 1);
+    return NULL;
+}
+
+static PLUGIN_Profiler_Error *profiler_destroy(PLUGIN_Profiler_Destroy_Args *args)
+{
+    (void)args;
+    atomic_fetch_sub(&live, 1);
+    return NULL;
+}
+
+static PLUGIN_Profiler_Error *profiler_start(PLUGIN_Profiler_Start_Args *args)
+{
+    (void)args;
+    if (is("profiler-refuses"))
+        return profiler_error("faulty plugin: Failed to start TraceMeRecorder");
+    profiled_from = atomic_load(&executions);
+    return NULL;
+}
+
+// {plane {name "/device:TPU:0" line {name "XLA Ops" event {duration_ps 2}...}}}: an event for each execution, at
+// most 9.
+static PLUGIN_Profiler_Error *profiler_stop(PLUGIN_Profiler_Stop_Args *args)
+{
+    (void)args;
+    long runs = atomic_load(&executions) - profiled_from;
+    uint8_t n = (uint8_t)(is("profiler-empty") ? 0 : runs > 9 ? 9 : runs);
+    uint8_t *at = profile, line = (uint8_t)(9 + 4 * n);
+    *at++ = 0x0a;
+    *at++ = (uint8_t)(15 + 2 + line);
+    memcpy(at, "\x12\x0d/device:TPU:0\x1a", 16);
+    at += 16;
+    *at++ = line;
+    memcpy(at, "\x12\x07XLA Ops", 9);
+    at += 9;
+    for (int i = 0; i < n; i++, at += 4)
+        memcpy(at, "\x22\x02\x18\x02", 4);
+    profile_size = (size_t)(at - profile);
+    return NULL;
+}
+
+static PLUGIN_Profiler_Error *profiler_collect(PLUGIN_Profiler_CollectData_Args *args)
+{
+    if (!is("profiler-caller")) {
+        args->buffer = profile;
+        args->buffer_size_in_bytes = profile_size + 1;
+    } else if (args->buffer) {
+        memcpy(args->buffer, profile, profile_size);
+    } else {
+        args->buffer_size_in_bytes = profile_size;
+    }
+    return NULL;
+}
+
+static PLUGIN_Profiler_Error *profiler_consume(PLUGIN_Profiler_Consume_Args *args)
+{
+    args->result = (PLUGIN_Profiler_ConsumeResult *)&profile_size;
+    atomic_fetch_add(&live, 1);
+    return NULL;
+}
+
+static void profiler_consumed_destroy(PLUGIN_Profiler_ConsumeResult_Destroy_Args *args)
+{
+    (void)args;
+    atomic_fetch_sub(&live, 1);
+}
+
+static PLUGIN_Profiler_Error *profiler_serialize(PLUGIN_Profiler_Serialize_Args *args)
+{
+    args->serialized_bytes = profile;
+    args->serialized_size = profile_size;
+    return NULL;
+}
+
+// The extension, in front of the real plugin's own.
+static PJRT_Extension_Base *profiler_extension(void)
+{
+    static PLUGIN_Profiler_Api api = {.error_destroy = profiler_error_destroy,
+                                      .error_message = profiler_error_message,
+                                      .error_get_code = profiler_error_code,
+                                      .create = profiler_create,
+                                      .destroy = profiler_destroy,
+                                      .start = profiler_start,
+                                      .stop = profiler_stop,
+                                      .collect_data = profiler_collect};
+    static PJRT_Profiler_Extension extension = {.profiler_api = &api};
+    api.struct_size = sizeof api;
+    if (is("profiler-newer")) {
+        api.consume = profiler_consume;
+        api.consume_result_destroy = profiler_consumed_destroy;
+        api.serialize = profiler_serialize;
+    }
+    if (is("profiler-small"))
+        api.struct_size = offsetof(PLUGIN_Profiler_Api, collect_data);
+    extension.base = (PJRT_Extension_Base){sizeof extension, PJRT_Extension_Type_Profiler, real->extension_start};
+    return &extension.base;
+}
+
 // ---- the function table ----
 
 static const PJRT_Api *load_real(void)
@@ -425,6 +567,8 @@ const PJRT_Api *GetPjrtApi(void)
     table->PJRT_Buffer_Destroy = buffer_destroy;
     table->PJRT_Event_Await = event_await;
     table->PJRT_Event_Destroy = event_destroy;
+    if (strncmp(fault, "profiler", 8) == 0)
+        table->extension_start = profiler_extension();
     if (is("wrong-major"))
         table->pjrt_api_version.major_version = PJRT_API_MAJOR + 1;
     if (is("small-table"))

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/wrap.h"
+#include "ir/policy.h"
+#include "lab/capture_workload.h"
+#include "report/format.h"
+#include "trace/run.h"
+
+struct call {
+    struct capture_workload_options options;
+    struct capture_workload done;
+    const char *directory;
+    struct str path; // of the profile
+};
+
+// No more than a step: nothing was compiled, or everything was done before.
+static bool warmup_is_short(const struct capture_workload *w)
+{
+    return w->warmup_ms <= w->steady_ms;
+}
+
+static int write_result(const struct call *c, struct jw *w, struct error *err)
+{
+    const struct capture_workload *d = &c->done;
+    jw_object(w);
+    jw_kv_string(w, "workload", c->options.workload);
+    jw_kv_string(w, "policy", c->options.policy);
+    jw_kv_string(w, "device", d->device);
+    jw_kv_string(w, "plugin", d->plugin);
+    jw_kv_string(w, "recorder", d->capture.from_plugin ? "plugin" : "spans");
+    jw_kv_uint(w, "steps", c->options.steps);
+    quantity_json_kv(w, "warmup_ms", quantity_make(d->warmup_ms, "ms", ORIGIN_MEASURED, "compilation and first run"));
+    quantity_json_kv(w, "steady_ms", quantity_make(d->steady_ms, "ms", ORIGIN_MEASURED, "median of untraced runs"));
+    quantity_json_samples(w, "steady_ns", d->steady_ns, c->options.steps, "ns", d->device);
+    quantity_json_kv(w, "traced_ms",
+                     quantity_make(d->traced_ms, "ms", ORIGIN_MEASURED, "median of traced steps; no latency"));
+    jw_kv_uint(w, "warmup_runs", d->warm_runs);
+    jw_kv_bool(w, "warmup_is_short", warmup_is_short(d));
+    jw_kv_string(w, "directory", c->directory);
+    jw_key(w, "files");
+    jw_array(w);
+    int rc = record_file_entry(w, str_text(&c->path), err);
+    jw_array_end(w);
+    jw_kv_uint(w, "bytes", d->capture.space.length);
+    jw_kv_uint(w, "events", d->capture.events);
+    jw_kv_uint(w, "dropped", d->capture.dropped);
+    jw_object_end(w);
+    return rc ? rc : jw_finish(w, err);
+}
+
+static int show_json(struct cli *cli, const struct call *c, struct error *err)
+{
+    struct str text;
+    struct jw w;
+    str_init(&text);
+    jw_init(&w, &text, false);
+    int rc = write_result(c, &w, err);
+    if (!rc)
+        rc = cli_envelope(cli, str_text(&text), NULL, err);
+    str_release(&text);
+    return rc;
+}
+
+static void show_time(struct str *out, const char *name, double ms, const char *what)
+{
+    char text[FORMAT_MAX];
+    format_number(text, ms, 4);
+    str_addf(out, "%-10s %s ms [M]  %s\n", name, text, what);
+}
+
+static void show_text(struct cli *cli, const struct call *c)
+{
+    const struct capture_workload *d = &c->done;
+    show_time(&cli->out, "warm-up", d->warmup_ms, "compilation and the first run");
+    show_time(&cli->out, "steady", d->steady_ms, "median of as many runs without a trace");
+    show_time(&cli->out, "traced", d->traced_ms, "median of the traced steps; no latency");
+    str_addf(&cli->out, "%-10s ", "directory");
+    str_add_terminal(&cli->out, c->directory, strlen(c->directory));
+    str_addf(&cli->out, "\n%-10s 1, %zu bytes, %" PRIu64 " events of %s\n%-10s ", "files", d->capture.space.length,
+             d->capture.events, d->capture.from_plugin ? "the plugin's profiler and our spans" : "our spans", "");
+    str_add_terminal(&cli->out, str_text(&c->path), c->path.length);
+    str_add_char(&cli->out, '\n');
+}
+
+static int run_call(struct cli *cli, struct call *c, struct error *err)
+{
+    int rc = capture_workload(&c->done, &c->options, &cli->progress, err);
+    if (!rc)
+        rc = trace_run_write(c->directory, c->done.capture.epoch_ns, &c->done.capture.space, &c->path, err);
+    if (rc)
+        return rc;
+    if (warmup_is_short(&c->done))
+        cli_note(cli, "the warm-up was no slower than a step: was the program compiled and run before?");
+    if (c->done.capture.dropped)
+        cli_note(cli, "%" PRIu64 " spans are not in the profile: there was no room for them", c->done.capture.dropped);
+    if (cli->json)
+        return show_json(cli, c, err);
+    show_text(cli, c);
+    return 0;
+}
+
+static const char *directory(const struct cli *cli)
+{
+    const char *given = cli_string(cli, "dir"), *environment = getenv("TPU_TRACE_DIR");
+    if (given)
+        return given;
+    return environment && *environment ? environment : "./tpu-xprof-trace";
+}
+
+static int run(struct cli *cli, struct error *err)
+{
+    struct call c = {.directory = directory(cli)};
+    struct capture_workload_options *o = &c.options;
+    o->workload = cli->n_operands ? cli->operands[0] : CAPTURE_FEEDBACK;
+    o->policy = cli_string(cli, "policy");
+    o->steps = (size_t)cli_int(cli, "steps", 5);
+    o->bench.worker.device = cli_string(cli, "device");
+    o->bench.worker.plugin_path = cli_string(cli, "plugin");
+    o->bench.worker.threads = (int)cli_int(cli, "threads", 0);
+    o->bench.worker.load_timeout_s = o->bench.worker.compile_timeout_s = o->bench.worker.run_timeout_s =
+        cli_double(cli, "timeout", 0);
+    o->bench.text_path = cli_string(cli, "text");
+    o->bench.batch = cli_int(cli, "batch", 0);
+    o->bench.seq = cli_int(cli, "seq", 0);
+    o->bench.warmup = cli_int(cli, "warmup", -1);
+    o->bench.seed = (uint64_t)cli_int(cli, "seed", 0);
+    int rc = 0;
+    if (strcmp(o->workload, CAPTURE_FEEDBACK) != 0)
+        rc = bench_check(o->workload, o->policy, &o->bench, err);
+    else if (o->policy || o->bench.text_path)
+        rc = error_set(err, ERR_USAGE, o->policy ? "--policy" : "--text", "goes with a model; %s is a product in bf16",
+                       CAPTURE_FEEDBACK);
+    if (rc)
+        return rc;
+    str_init(&c.path);
+    rc = run_call(cli, &c, err);
+    capture_workload_release(&c.done);
+    str_release(&c.path);
+    return rc;
+}
+
+static const char *const description[] = {
+    "Compiles a workload, runs it until it is warm, measures it untraced, and then makes a profile of a few steps: by "
+    "the plugin's own profiler where it has one, with our own spans (compile, upload, execute with dispatch and wait, "
+    "download) beside it, else by our spans alone. Every step is marked precision_case, with its number. The HLO of "
+    "the program is in the profile.",
+    "WORKLOAD is what `assay bench` takes; without one it is " CAPTURE_FEEDBACK
+    ", a product of 256x256 in bf16 whose result is the next step's first operand.",
+    "The profile is DIR/plugins/profile/TIME/HOST.xplane.pb, which other tools find by DIR. Runs already there stay, "
+    "and only what this run wrote is counted. Times of traced steps hold the tracing: the steady time is the latency.",
+    NULL,
+};
+
+static const struct option options[] = {
+    {.name = "steps",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .preset = "5",
+     .min = 1,
+     .max = 500,
+     .help = "traced steps, and as many untraced runs before"},
+    {.name = "dir",
+     .kind = OPTION_STRING,
+     .argument = "DIR",
+     .complete = COMPLETE_DIR,
+     .help = "where the profile goes; TPU_TRACE_DIR, or else ./tpu-xprof-trace, when not given"},
+    OPTION_DEVICE,
+    OPTION_PLUGIN,
+    {.name = "policy",
+     .kind = OPTION_STRING,
+     .argument = "POLICY",
+     .words = policy_words,
+     .help = "for models: a preset or a spelled-out policy; f32 when not given"},
+    OPTION_TEXT("texts for a model directory, one per line"),
+    OPTION_BATCH("32", "texts in one run"),
+    OPTION_SEQ("128", "tokens per text"),
+    OPTION_WARMUP,
+    OPTION_SEED,
+    OPTION_THREADS,
+    OPTION_TIMEOUT,
+    {.name = NULL},
+};
+
+static const struct example examples[] = {
+    {"assay trace capture", "the built-in product, into ./tpu-xprof-trace"},
+    {"assay trace capture builtin:minilm --policy bf16 --steps 10 --dir profiles", "ten steps of a model"},
+    {"assay trace ops tpu-xprof-trace", "what ran, and how fast"},
+    {NULL, NULL},
+};
+
+const struct command command_trace_capture = {
+    .name = "trace capture",
+    .operands = "[WORKLOAD]",
+    .min_operands = 0,
+    .max_operands = 1,
+    .operand_complete = COMPLETE_DIR,
+    .summary = "a profile of a few warmed steps of a workload",
+    .description = description,
+    .options = options,
+    .examples = examples,
+    .run = run,
+};

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab/capture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/interrupt.h"
+#include "ir/hlo.h"
+#include "lab/products.h"
+#include "trace/run.h"
+
+int64_t capture_epoch_ns(uint64_t clock)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - (int64_t)(clock_ns() - clock);
+}
+
+int capture_program(struct xwrite_program *out, uint64_t id, const void *optimized, size_t bytes, struct arena *a,
+                    struct error *err)
+{
+    struct hlo_module m;
+    struct error bad = {0};
+    *out = (struct xwrite_program){.name = "program", .id = id};
+    if (!bytes)
+        return 0;
+    struct slice module = products_module(optimized, bytes);
+    int rc = hlo_read(&m, module.data, module.size, "the optimised program", a, &bad);
+    if (rc == ERR_MEMORY)
+        return error_set(err, ERR_MEMORY, NULL, "%s", bad.message);
+    if (rc)
+        return 0;
+    out->name = arena_strndup(a, (const char *)m.name.data, m.name.size, err);
+    out->module = m.message.data;
+    out->module_bytes = m.message.size;
+    return out->name ? 0 : ERR_MEMORY;
+}
+
+// ---- The steps
+
+struct stepping {
+    const struct capture_steps *s;
+    struct capture *c;
+    int *args, *outputs;
+    size_t n_outputs;
+    int fed; // the result that is an argument now; -1: the caller's
+    struct xwrite_event *own;
+    uint64_t start_ns, end_ns;
+};
+
+static int free_outputs(struct stepping *t, size_t from, struct error *err)
+{
+    int rc = 0;
+    for (size_t i = from; i < t->n_outputs; i++) {
+        int failed = worker_free(t->s->worker, t->outputs[i], rc ? NULL : err);
+        rc = rc ? rc : failed;
+    }
+    return rc;
+}
+
+static int replace_fed(struct stepping *t, int with, struct error *err)
+{
+    int old = t->fed;
+    t->fed = with;
+    if (with >= 0)
+        t->args[0] = with;
+    return old >= 0 ? worker_free(t->s->worker, old, err) : 0;
+}
+
+static int keep_result(struct stepping *t, struct error *err)
+{
+    const struct worker_shape *shape = t->n_outputs ? &t->s->program->outputs[0] : NULL;
+    size_t n = 1;
+    if (!shape)
+        return 0;
+    for (int i = 0; i < shape->rank; i++)
+        n *= (size_t)shape->dims[i];
+    size_t bytes = n * (size_t)((dtype_bits(shape->dtype) + 7) / 8);
+    void *data = arena_alloc(&t->c->arena, bytes ? bytes : 1, 1, err);
+    int rc = data ? worker_download(t->s->worker, t->outputs[0], data, bytes, err) : ERR_MEMORY;
+    if (!rc)
+        str_add_n(&t->c->result, data, bytes);
+    return rc ? rc : str_check(&t->c->result, err);
+}
+
+static int one_step(struct stepping *t, size_t i, struct error *err)
+{
+    uint64_t start = clock_ns(), end;
+    int rc = interrupt_check("tracing", err);
+    if (!rc)
+        rc =
+            worker_execute(t->s->worker, t->s->program->id, t->args, t->s->n_args, t->outputs, t->n_outputs, NULL, err);
+    end = clock_ns();
+    if (rc)
+        return rc;
+    t->own[2 * i] = (struct xwrite_event){CAPTURE_STEP, start, end, (int64_t)i, NULL};
+    t->own[2 * i + 1] = (struct xwrite_event){t->s->name, start, end, -1, NULL};
+    t->c->step_ns[i] = (double)(end - start);
+    if (i + 1 == t->s->steps)
+        rc = keep_result(t, err);
+    bool feeds = t->s->feed_back && t->n_outputs;
+    int failed = free_outputs(t, feeds ? 1 : 0, err);
+    rc = rc ? rc : failed;
+    if (feeds) {
+        failed = replace_fed(t, t->outputs[0], err);
+        rc = rc ? rc : failed;
+    }
+    return rc;
+}
+
+static int run_steps(struct stepping *t, struct error *err)
+{
+    const struct capture_steps *s = t->s;
+    struct arena *a = &t->c->arena;
+    t->n_outputs = s->program->n_devices * s->program->n_outputs;
+    t->fed = -1;
+    t->args = arena_new(a, int, s->n_args, err);
+    t->outputs = arena_new(a, int, t->n_outputs, err);
+    t->own = arena_new(a, struct xwrite_event, 2 * s->steps, err);
+    t->c->step_ns = arena_new(a, double, s->steps, err);
+    if (!t->args || !t->outputs || !t->own || !t->c->step_ns)
+        return ERR_MEMORY;
+    if (s->n_args)
+        memcpy(t->args, s->args, s->n_args * sizeof *t->args);
+    int rc = 0;
+    t->start_ns = clock_ns();
+    for (size_t i = 0; i < s->steps && !rc; i++)
+        rc = one_step(t, i, err);
+    t->end_ns = clock_ns();
+    struct error ignored = {0};
+    int failed = replace_fed(t, -1, rc ? &ignored : err);
+    return rc ? rc : failed;
+}
+
+// ---- The profile
+
+struct lines {
+    struct xwrite_line *items;
+    size_t n;
+};
+
+static int by_thread(const void *a, const void *b)
+{
+    const struct worker_span *x = a, *y = b;
+    return (x->tid > y->tid) - (x->tid < y->tid);
+}
+
+// Asking for spans is no part of the work.
+static bool is_ours(const struct worker_span *s)
+{
+    return strcmp(s->name, "spans") == 0 || strncmp(s->name, "profile ", 8) == 0;
+}
+
+// The two lines that no thread of the worker has: what this process waited for, and the program's runs, which stand
+// alone on theirs, so that nothing that is nested in them takes their time.
+static int first_lines(struct stepping *t, size_t room, struct lines *l, struct error *err)
+{
+    struct arena *a = &t->c->arena;
+    int pid = worker_info(t->s->worker)->pid;
+    l->items[0] =
+        (struct xwrite_line){getpid(), arena_printf(a, err, "assay/%d", (int)getpid()), t->own, 2 * t->s->steps};
+    l->items[1] = (struct xwrite_line){-pid, arena_printf(a, err, "programs/%d", pid),
+                                       arena_new(a, struct xwrite_event, room, err), 0};
+    l->n = 2;
+    return l->items[0].name && l->items[1].name && l->items[1].events ? 0 : ERR_MEMORY;
+}
+
+// All lines; brings the spans in order of their threads.
+static int make_lines(struct stepping *t, struct worker_span *spans, size_t n, const struct xwrite_program *p,
+                      struct lines *l, struct error *err)
+{
+    struct arena *a = &t->c->arena;
+    struct xwrite_event *events = arena_new(a, struct xwrite_event, n, err);
+    l->items = arena_new(a, struct xwrite_line, n + 2, err);
+    int rc = events && l->items ? first_lines(t, n, l, err) : ERR_MEMORY;
+    if (rc)
+        return rc;
+    if (n)
+        qsort(spans, n, sizeof *spans, by_thread);
+    struct xwrite_line *runs = &l->items[1], *line = runs;
+    for (size_t i = 0; i < n; i++) {
+        const struct worker_span *s = &spans[i];
+        if (is_ours(s))
+            continue;
+        if (line == runs || line->id != s->tid) {
+            line = &l->items[l->n++];
+            *line = (struct xwrite_line){s->tid, arena_printf(a, err, "assay-worker/%u", s->tid), events, 0};
+            if (!line->name)
+                return ERR_MEMORY;
+        }
+        *events++ = (struct xwrite_event){s->name, s->start_ns, s->end_ns, -1, NULL};
+        line->n_events++;
+        if (strcmp(s->name, CAPTURE_RUN_SPAN) == 0)
+            runs->events[runs->n_events++] = (struct xwrite_event){p->name, s->start_ns, s->end_ns, -1, p};
+    }
+    return 0;
+}
+
+static int make_profile(struct stepping *t, struct worker_span *spans, size_t n, struct error *err)
+{
+    const struct worker_executable *e = t->s->program;
+    struct capture *c = t->c;
+    struct xwrite_program program;
+    struct lines lines = {0};
+    char host[TRACE_HOST_MAX];
+    int rc = capture_program(&program, (uint64_t)e->id + 1, e->optimized, e->optimized_length, &c->arena, err);
+    if (!rc)
+        rc = make_lines(t, spans, n, &program, &lines, err);
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < n && t->s->whole; i++) {
+        if (spans[i].start_ns < t->start_ns)
+            t->start_ns = spans[i].start_ns;
+    }
+    trace_host_name(host);
+    c->epoch_ns = capture_epoch_ns(t->start_ns);
+    struct xwrite_space s = {.host = host,
+                             .lines = lines.items,
+                             .n_lines = lines.n,
+                             .programs = &program,
+                             .n_programs = 1,
+                             .start_ns = t->start_ns,
+                             .end_ns = t->end_ns,
+                             .epoch_ns = c->epoch_ns};
+    rc = c->from_plugin ? xspace_append(&c->space, &s, (int)getpid(), err) : xspace_write(&c->space, &s, err);
+    if (!rc)
+        rc = xspace_count_events(&c->space, &c->events, err);
+    if (!rc && !c->events)
+        rc = error_set(err, ERR_DEVICE, NULL, "the profile is empty: nothing ran while it was made");
+    return rc;
+}
+
+static int forget_spans(struct worker *w, struct error *err)
+{
+    struct worker_span *old;
+    uint64_t dropped;
+    size_t n;
+    int rc = worker_spans(w, &old, &n, &dropped, err);
+    free(old);
+    return rc;
+}
+
+int capture_run(struct capture *c, const struct capture_steps *steps, struct error *err)
+{
+    struct stepping t = {.s = steps, .c = c};
+    struct worker_span *spans = NULL;
+    size_t n = 0;
+    *c = (struct capture){0};
+    str_init(&c->space);
+    str_init(&c->result);
+    arena_init(&c->arena);
+    int rc = steps->whole ? 0 : forget_spans(steps->worker, err);
+    if (!rc)
+        rc = worker_profile_start(steps->worker, &c->from_plugin, err);
+    if (rc)
+        return rc;
+    rc = run_steps(&t, err);
+    if (c->from_plugin && !worker_failure(steps->worker)) {
+        struct error ignored = {0};
+        int failed = worker_profile_collect(steps->worker, &c->space, rc ? &ignored : err);
+        rc = rc ? rc : failed;
+    }
+    if (!rc)
+        rc = worker_spans(steps->worker, &spans, &n, &c->dropped, err);
+    if (!rc)
+        rc = make_profile(&t, spans, n, err);
+    free(spans);
+    return rc;
+}
+
+void capture_release(struct capture *c)
+{
+    str_release(&c->space);
+    str_release(&c->result);
+    arena_release(&c->arena);
+}
+
+int capture_record(const struct capture *c, struct record *record, const char *label, struct arena *a,
+                   const char **name, struct error *err)
+{
+    char run[TRACE_PATH_MAX];
+    trace_run_path(run, c->epoch_ns, label);
+    *name = arena_printf(a, err, "trace/%s", run);
+    return *name ? record_write(record, *name, c->space.text, c->space.length, err) : ERR_MEMORY;
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// A profile of a few warmed steps of one program: by the plugin's own profiler where there is one, with our own spans
+// beside it; else by our spans alone. The HLO of the program is in it.
+#ifndef LAB_CAPTURE_H
+#define LAB_CAPTURE_H
+
+#include "base/arena.h"
+#include "record/record.h"
+#include "trace/xspace_write.h"
+#include "worker/worker.h"
+
+#define CAPTURE_STEP     "precision_case"  // what a step is called
+#define CAPTURE_RUN_SPAN "run the program" // the worker's, from the call to the completion on every device
+
+struct capture_steps {
+    struct worker *worker;
+    const struct worker_executable *program; // compiled with want_optimized
+    const int *args;
+    size_t n_args;
+    const char *name; // of the case: it stands inside every step
+    size_t steps;
+    bool feed_back; // the first result is the first argument of the next step
+    bool whole;     // with all that the worker did since it was started: compilation, uploads; else the steps alone
+};
+
+struct capture {
+    struct str space;  // XSpace
+    int64_t epoch_ns;  // Unix time at its start
+    bool from_plugin;  // the plugin's profiler ran
+    uint64_t events;   // of all lines
+    uint64_t dropped;  // spans that there was no room for
+    double *step_ns;   // of each step as this process saw it; in the arena
+    struct str result; // bytes of the last step's first result
+    struct arena arena;
+};
+
+// Runs the steps, each waited for, and makes the profile. The program should be warm. ERR_DEVICE when the profile would
+// be empty. Release in any case.
+int capture_run(struct capture *c, const struct capture_steps *steps, struct error *err);
+void capture_release(struct capture *c);
+
+// Writes the profile into a record as a run of its own, trace/plugins/profile/TIME_LABEL/HOST.xplane.pb. *name: in the
+// arena.
+int capture_record(const struct capture *c, struct record *record, const char *label, struct arena *a,
+                   const char **name, struct error *err);
+
+// The program as a profile names it: by its module, with the HLO that the compiler left. Without it (not offered, or
+// not readable) it is called "program". Memory is the arena's; the HLO stays in `optimized`. ERR_MEMORY.
+int capture_program(struct xwrite_program *out, uint64_t id, const void *optimized, size_t bytes, struct arena *a,
+                    struct error *err);
+// The time of the wall at a time of clock_ns().
+int64_t capture_epoch_ns(uint64_t clock);
+
+#endif
