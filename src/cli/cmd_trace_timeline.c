@@ -10,7 +10,8 @@
 #include "report/timeline_html.h"
 #include "trace/ops_view.h"
 
-#define SVG_RECORDS 6000
+#define SVG_RECORDS  6000
+#define STEPS_EVENTS 1000000
 
 // "12.5us" in picoseconds: no digit is rounded, those beyond a picosecond are refused.
 static int parse_time(const char *option, const char *text, int64_t *out, struct error *err)
@@ -165,17 +166,36 @@ static void end_part(struct answer *a, const struct timeline *l, const struct ti
     }
 }
 
+// Finding steps takes longer than the page itself where there are many events.
+static int find_steps(struct cli *cli, struct trace *t, const struct timeline *l, struct trace_steps **steps,
+                      struct error *err)
+{
+    const char *wish = cli_string(cli, "steps");
+    bool many = l->events + l->outside > STEPS_EVENTS;
+    if (t->n_files > 1 || strcmp(wish, "off") == 0 || (many && strcmp(wish, "auto") == 0)) {
+        if (many || t->n_files > 1)
+            cli_note(cli, "the page is without bands for steps: %s",
+                     t->n_files > 1 ? "it has several files" : "the profile is large; --steps on finds them");
+        *steps = NULL;
+        return 0;
+    }
+    return trace_steps(t, NULL, *steps, err);
+}
+
 static int write_page(struct answer *a, struct trace *t, const struct timeline_options *o, struct threads *threads,
                       const char *title, struct error *err)
 {
     struct timeline l;
     struct timeline_encoded e = {0};
+    struct trace_steps found = {0}, *steps = &found;
     struct str page;
     str_init(&page);
     const char *path = cli_string(a->cli, "output");
     int rc = timeline_make(&l, t, o, threads, err);
     if (!rc)
-        rc = timeline_encode(&e, &l, t, err);
+        rc = find_steps(a->cli, t, &l, &steps, err);
+    if (!rc)
+        rc = timeline_encode(&e, &l, t, steps, err);
     if (!rc)
         rc = timeline_html(&page, &e, title, err);
     if (!rc)
@@ -188,6 +208,8 @@ static int write_page(struct answer *a, struct trace *t, const struct timeline_o
     }
     str_release(&page);
     timeline_encoded_release(&e);
+    if (steps)
+        trace_steps_release(steps);
     timeline_release(&l);
     return rc;
 }
@@ -320,6 +342,12 @@ static const struct option options[] = {
      .min = 1000,
      .max = 2e7,
      .help = "records that the page may hold; rows of busy time come on top"},
+    {.name = "steps",
+     .kind = OPTION_STRING,
+     .preset = "auto",
+     .choices = "auto on off",
+     .help = "bands for the steps that `trace steps` finds; auto: of profiles of one file and at most a million "
+             "events"},
     {.name = "force", .kind = OPTION_FLAG, .help = "replace files that exist"},
     OPTION_THREADS,
     {.name = NULL},

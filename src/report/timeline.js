@@ -61,6 +61,9 @@ function decode() {
   }));
 }
 decode();
+P.planes.forEach(plane => { // steps with exact ends
+  plane.bands = plane.steps.map(s => ({ index: s[0], from: BigInt(s[1]), to: BigInt(s[1]) + BigInt(s[2]), outlier: s[3] }));
+});
 
 // ---- Levels of detail: of 64 and of 4096 neighbours the time they cover together, and the longest of them.
 const levels = [6, 12].map(bits => {
@@ -216,7 +219,7 @@ const help = make('dialog', { 'aria-label': 'Keys' }, make('h2', {}, 'Keys'),
   make('table', {}, ...keys.map(k => make('tr', {}, make('td', {}, make('kbd', {}, k[0])), make('td', {}, k[1])))),
   make('h2', { style: 'margin-top:14px' }, 'This file'),
   ...P.files.map(f => make('p', {}, f.path + ' (' + f.host + ')' + (f.damage ? ', damaged at ' + f.damage : ''))),
-  ...P.notes.map(n => make('p', {}, n)), close);
+  P.rule ? make('p', {}, 'Steps: ' + P.rule + '.') : '', ...P.notes.map(n => make('p', {}, n)), close);
 close.onclick = () => help.close();
 document.body.append(make('header', {}, make('b', { title: document.title }, document.title), search, hits,
   make('span', { class: 'fill' }), where, wholeButton, helpButton), stage, panel, help);
@@ -389,6 +392,29 @@ function draw() {
   const from = viewBig();
   where.value = about(view.span) + ' from ' + exact(from < 0n ? 0n : from);
 }
+// The steps of a process, every other one shaded; none while they are too narrow to be told apart.
+function drawBands(p, y, h, named) {
+  const w = width - LEFT, bands = P.planes[p].bands, least = viewBig(), most = least + BigInt(Math.ceil(view.span));
+  let a = 0, b = bands.length;
+  while (a < b) {
+    const m = (a + b) >> 1;
+    if (bands[m].to >= least) b = m; else a = m + 1;
+  }
+  let end = a;
+  while (end < bands.length && bands[end].from <= most && end - a <= w / 3) end++;
+  if (end - a > w / 3) return;
+  for (let i = a; i < end; i++) {
+    const x = Math.max(relativeBig(bands[i].from) * w / view.span, 0), e = Math.min(relativeBig(bands[i].to) * w / view.span, w);
+    pen.fillStyle = bands[i].outlier ? css.mark : css.accent;
+    pen.globalAlpha = bands[i].outlier ? .16 : i % 2 ? .09 : .03;
+    pen.fillRect(LEFT + x, y, Math.max(e - x, 1), h);
+    pen.globalAlpha = 1;
+    const text = clipText('step ' + bands[i].index, e - x - 6);
+    if (!named || e - x < 24 || !text) continue;
+    pen.fillStyle = css.soft;
+    pen.fillText(text, LEFT + x + 4, y + 14);
+  }
+}
 function drawHead(p, y) {
   const plane = P.planes[p];
   pen.fillStyle = css.panel;
@@ -398,12 +424,14 @@ function drawHead(p, y) {
   const many = P.files.length > 1 ? plane.host + ' ' : '';
   pen.fillText((foldedPlanes.has(p) ? '▸ ' : '▾ ') + many + (plane.name || '(no name)'), 8, y + 14);
   pen.font = '11px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif';
+  drawBands(p, y, HEAD - 2, true);
 }
 function drawLine(line, y, h) {
   pen.save();
   pen.beginPath();
   pen.rect(LEFT, RULER, width - LEFT, height - RULER);
   pen.clip();
+  drawBands(line.plane, y, h - 2, false);
   for (let r = 0; r < (line.folded ? 1 : line.rows.length); r++) {
     const at = y + 2 + r * ROW;
     if (at < height && at + ROW > RULER) drawRow(line.rows[r], at);

@@ -320,6 +320,7 @@ static void find_bounds(struct work *w)
     }
     if (w->bounds.start_ps > w->bounds.end_ps)
         w->bounds = (struct span){0, 0};
+    w->l->zero_ps = w->bounds.start_ps;
     w->l->length_ps = w->bounds.end_ps - w->bounds.start_ps;
 }
 

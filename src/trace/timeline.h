@@ -53,6 +53,7 @@ struct timeline {
     struct arena arena;
     struct timeline_plane *planes; // devices first, else in the order of the files
     size_t n_planes;
+    int64_t zero_ps;              // its beginning on the common clock
     int64_t length_ps;            // to the end of the last event of the whole profile
     int64_t from_ps, to_ps;       // the window
     uint64_t events, outside;     // in the window, outside it

@@ -12,6 +12,7 @@
 
 struct encoder {
     const struct timeline *l;
+    const struct trace_steps *steps; // or NULL
     struct timeline_encoded *out;
     struct timeline_texts strings, details; // details by their bytes, the kind is the plane
     struct str strings_json, details_json;
@@ -217,6 +218,24 @@ static void add_line(struct encoder *e, const struct timeline_plane *p, size_t p
     str_add(out, "]}");
 }
 
+static void add_steps(struct encoder *e, const struct timeline_plane *p)
+{
+    struct str *out = &e->out->json;
+    bool any = false;
+    str_add(out, "\"steps\":[");
+    for (size_t i = 0; e->steps && i < e->steps->n; i++) {
+        const struct trace_step *s = &e->steps->items[i];
+        int64_t start_ps = s->start_ps - e->l->zero_ps;
+        if (e->steps->modules.devices.items[s->device].plane != p->plane || start_ps > e->l->to_ps ||
+            start_ps + s->duration_ps < e->l->from_ps)
+            continue;
+        str_addf(out, "%s[\"%" PRId64 "\",\"%" PRId64 "\",\"%" PRId64 "\",%d]", any ? "," : "", s->index, start_ps,
+                 s->duration_ps, s->outlier);
+        any = true;
+    }
+    str_add(out, "],\n");
+}
+
 static void add_plane(struct encoder *e, size_t plane)
 {
     const struct timeline_plane *p = &e->l->planes[plane];
@@ -227,6 +246,7 @@ static void add_plane(struct encoder *e, size_t plane)
     str_add_json(out, p->file->host, strlen(p->file->host));
     str_addf(out, ",\"device\":%s,\n", p->device ? "true" : "false");
     add_names(e, p);
+    add_steps(e, p);
     str_add(out, "\"lines\":[");
     bool any = false;
     for (size_t i = p->n_lines; i > 0; i--) { // busy time comes first
@@ -283,9 +303,15 @@ static void json_note(void *context, const char *text)
     str_add_json(out, text, strlen(text));
 }
 
-int timeline_encode(struct timeline_encoded *out, const struct timeline *l, const struct trace *t, struct error *err)
+static const char *rule_of(const struct trace_steps *steps)
 {
-    struct encoder e = {.l = l, .out = out, .err = err};
+    return steps && steps->n ? trace_rule_text(steps->rule) : "";
+}
+
+int timeline_encode(struct timeline_encoded *out, const struct timeline *l, const struct trace *t,
+                    const struct trace_steps *steps, struct error *err)
+{
+    struct encoder e = {.l = l, .steps = steps, .out = out, .err = err};
     *out = (struct timeline_encoded){0};
     str_init(&out->json);
     str_init(&out->records);
@@ -297,6 +323,9 @@ int timeline_encode(struct timeline_encoded *out, const struct timeline *l, cons
     str_addf(&out->json, "{\"length_ps\":\"%" PRId64 "\",\"from_ps\":\"%" PRId64 "\",\"to_ps\":\"%" PRId64 "\",\n",
              l->length_ps, l->from_ps, l->to_ps);
     add_files(&out->json, t);
+    str_add(&out->json, "\"rule\":");
+    str_add_json(&out->json, rule_of(steps), strlen(rule_of(steps)));
+    str_add(&out->json, ",\n");
     str_add(&out->json, "\"planes\":[");
     for (size_t i = 0; i < l->n_planes && !e.rc; i++)
         add_guarded(&e, i);

@@ -24,7 +24,7 @@ static int show(struct shown *s, const char *path, struct timeline_options o, st
     int rc = trace_open(&s->trace, &path, 1, err);
     if (!rc)
         rc = timeline_make(&s->l, &s->trace, &o, NULL, err);
-    return rc ? rc : timeline_encode(&s->e, &s->l, &s->trace, err);
+    return rc ? rc : timeline_encode(&s->e, &s->l, &s->trace, NULL, err);
 }
 
 static void done(struct shown *s)
