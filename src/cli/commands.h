@@ -21,6 +21,7 @@
     X(report)                                                                                                          \
     X(trace_capture)                                                                                                   \
     X(trace_convert)                                                                                                   \
+    X(trace_diff)                                                                                                      \
     X(trace_memory)                                                                                                    \
     X(trace_modules)                                                                                                   \
     X(trace_ops)                                                                                                       \

@@ -11,13 +11,13 @@
 #define UNIX_NS   1000000000000000 // 11 days: a timestamp beyond is a time of day
 #define MOST_ENDS 4096             // of collectives, for each file; a correction does not get better with more
 
-const char *trace_clock_source_name(enum trace_clock_source source)
+const char *trace_epoch_source_name(enum trace_epoch_source source)
 {
     static const char *const names[] = {"own", "start times", "collectives"};
     return names[source];
 }
 
-bool trace_clock_base(const struct trace_clock *c, const struct xline *l, int64_t *base_ps)
+bool trace_epoch_base(const struct trace_epoch *c, const struct xline *l, int64_t *base_ps)
 {
     return !__builtin_sub_overflow(l->timestamp_ns, c->origin_ns, base_ps) &&
            !__builtin_mul_overflow(*base_ps, (int64_t)1000, base_ps) &&
@@ -26,7 +26,7 @@ bool trace_clock_base(const struct trace_clock *c, const struct xline *l, int64_
 
 // ---- Start times
 
-static void read_start(const struct xspace *space, struct trace_clock *c)
+static void read_start(const struct xspace *space, struct trace_epoch *c)
 {
     const struct xplane *p = xspace_plane(space, "Task Environment");
     for (size_t i = 0; p && i < p->n_stats; i++) {
@@ -49,7 +49,7 @@ static void read_start(const struct xspace *space, struct trace_clock *c)
         c->origin_ns = c->start_ns = least;
 }
 
-static void shift_by_starts(struct trace_clock *c, size_t n)
+static void shift_by_starts(struct trace_epoch *c, size_t n)
 {
     int64_t first = INT64_MAX;
     for (size_t i = 0; i < n; i++) {
@@ -63,7 +63,7 @@ static void shift_by_starts(struct trace_clock *c, size_t n)
     }
     for (size_t i = 0; i < n; i++) {
         c[i].shift_ps = (c[i].start_ns - first) * 1000;
-        c[i].source = TRACE_CLOCK_STARTS;
+        c[i].source = TRACE_EPOCH_STARTS;
     }
 }
 
@@ -108,12 +108,12 @@ static int by_name(const void *a, const void *b)
     return (x->ps > y->ps) - (x->ps < y->ps);
 }
 
-static void gather_line(const struct trace_device *d, struct xline *l, const struct trace_clock *c, struct ends *out)
+static void gather_line(const struct trace_device *d, struct xline *l, const struct trace_epoch *c, struct ends *out)
 {
     struct xevents walk = xline_events(l);
     struct xevent e;
     int64_t base, at;
-    if (!trace_clock_base(c, l, &base))
+    if (!trace_epoch_base(c, l, &base))
         return;
     while (out->n < MOST_ENDS && xevent_next(&walk, &e)) {
         const struct xmeta *row = xtable_find(&d->plane->event_table, e.metadata_id);
@@ -128,7 +128,7 @@ static void gather_line(const struct trace_device *d, struct xline *l, const str
 
 // Of the first device of the file that took part in any: those of several devices end together, too.
 static int gather(struct trace *t, const struct trace_devices *devices, struct trace_file *f,
-                  const struct trace_clock *c, struct ends *out, struct error *err)
+                  const struct trace_epoch *c, struct ends *out, struct error *err)
 {
     out->n = 0;
     out->items = arena_new(&t->arena, struct end, MOST_ENDS, err);
@@ -174,7 +174,7 @@ static size_t run_of(const struct ends *e, size_t from)
 
 // How much later the file's clock must be set for its collectives to end when the first file's do. Which of them belong
 // together is sure only while the differences are small against the time from one to the next.
-static void correct(struct trace_clock *c, const struct ends *first, const struct ends *own)
+static void correct(struct trace_epoch *c, const struct ends *first, const struct ends *own)
 {
     double differences[MOST_ENDS], gaps[MOST_ENDS], scratch[MOST_ENDS];
     size_t n = 0, n_gaps = 0;
@@ -201,10 +201,10 @@ static void correct(struct trace_clock *c, const struct ends *first, const struc
     c->correction_ps = (int64_t)median;
     c->spread_ps = (int64_t)spread;
     c->shift_ps += c->correction_ps;
-    c->source = TRACE_CLOCK_COLLECTIVES;
+    c->source = TRACE_EPOCH_COLLECTIVES;
 }
 
-static int correct_all(struct trace *t, struct trace_clock *c, struct error *err)
+static int correct_all(struct trace *t, struct trace_epoch *c, struct error *err)
 {
     struct trace_devices devices;
     struct ends first, own;
@@ -219,9 +219,9 @@ static int correct_all(struct trace *t, struct trace_clock *c, struct error *err
     return rc;
 }
 
-int trace_clocks(struct trace *t, struct trace_clock **out, struct error *err)
+int trace_epochs(struct trace *t, struct trace_epoch **out, struct error *err)
 {
-    struct trace_clock *c = *out = arena_new(&t->arena, struct trace_clock, t->n_files, err);
+    struct trace_epoch *c = *out = arena_new(&t->arena, struct trace_epoch, t->n_files, err);
     if (!c)
         return ERR_MEMORY;
     for (size_t i = 0; i < t->n_files; i++)
@@ -229,5 +229,5 @@ int trace_clocks(struct trace *t, struct trace_clock **out, struct error *err)
     if (t->n_files < 2)
         return 0;
     shift_by_starts(c, t->n_files);
-    return c[0].source == TRACE_CLOCK_OWN ? 0 : correct_all(t, c, err);
+    return c[0].source == TRACE_EPOCH_OWN ? 0 : correct_all(t, c, err);
 }

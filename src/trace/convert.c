@@ -41,8 +41,8 @@ struct flow_ids {
 struct conversion {
     struct trace *t;
     struct trace_devices devices;
-    struct trace_clock *clocks;
-    const struct trace_clock *clock; // of this file
+    struct trace_epoch *clocks;
+    const struct trace_epoch *clock; // of this file
     bool *facts, *next_fact;         // for each line of all files: its events are in order
     struct form form;
     struct trace_converted *done;
@@ -75,7 +75,7 @@ static struct line_facts scan(const struct conversion *c, struct xline *l, struc
     struct xevents walk = xline_events(l);
     struct xevent e;
     int64_t base = 0, start, last_start = INT64_MIN, last_duration = 0;
-    bool placed = trace_clock_base(c->clock, l, &base);
+    bool placed = trace_epoch_base(c->clock, l, &base);
     while (xevent_next(&walk, &e)) {
         if (!placed || e.occurrences || !place(c, base, &e, &start))
             continue;
@@ -408,7 +408,7 @@ static int convert_line(struct conversion *c, struct xline *l, bool sorted, stru
     bool counting = c->form.count && slice_is(l->name, "_counters_");
     int64_t base;
     c->n_lanes = 0;
-    if (!trace_clock_base(c->clock, l, &base))
+    if (!trace_epoch_base(c->clock, l, &base))
         base = INT64_MAX; // only events with a negative offset can be placed
     int rc = 0;
     if (c->form.lanes)
@@ -502,7 +502,7 @@ static int convert_all(struct conversion *c, struct error *err)
             lines += t->files[i].space.planes[k].n_lines;
     }
     c->facts = c->next_fact = arena_new(&t->arena, bool, lines, err);
-    int rc = c->facts ? trace_clocks(t, &c->clocks, err) : ERR_MEMORY;
+    int rc = c->facts ? trace_epochs(t, &c->clocks, err) : ERR_MEMORY;
     if (!rc)
         rc = trace_find_devices(t, &c->devices, err);
     for (size_t i = 0; i < t->n_files && !rc; i++)

@@ -115,8 +115,11 @@ static void make_row(struct trace_op *op, const struct task *k, const struct tal
     const struct xplane *p = k->device->plane;
     const struct xmeta *row = xtable_find(&p->event_table, e->key.metadata_id);
     struct naming n = {.plane = p, .op = op, .flop = NAN, .bytes = NAN};
-    *op = (struct trace_op){
-        .occurrences = e->occurrences, .executions = e->occurrences, .self_ps = e->self_ps, .total_ps = e->total_ps};
+    *op = (struct trace_op){.occurrences = e->occurrences,
+                            .executions = e->occurrences,
+                            .self_ps = e->self_ps,
+                            .total_ps = e->total_ps,
+                            .self_squares = e->self_squares};
     if (row) {
         op->name = row->display_name.size ? row->display_name : row->name;
         op->is_operation = k->device->kind == TRACE_TPU || k->device->kind == TRACE_SPARSE_CORE;
@@ -223,6 +226,7 @@ size_t trace_ops_merge(struct trace_op *rows, size_t count)
         into->occurrences += op->occurrences;
         into->executions += op->executions;
         into->self_ps = sum(into->self_ps, op->self_ps);
+        into->self_squares += op->self_squares;
         into->total_ps = sum(into->total_ps, op->total_ps);
         into->flop += op->flop;
         into->bytes += op->bytes;

@@ -30,6 +30,7 @@ struct trace_op {
     uint64_t occurrences;  // events
     uint64_t executions;   // of the operation: on a GPU one may be several events (docs/trace.md)
     int64_t self_ps, total_ps; // nesting solved: a loop does not have its body's time in self_ps
+    double self_squares;       // ps^2, summed over the occurrences: what their spread follows from
     double flop, bytes;        // of all executions; NAN where nothing says
     enum trace_cost_source flop_from, bytes_from;
     const char *reason; // why the HLO does not say one of them; NULL

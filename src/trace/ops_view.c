@@ -74,6 +74,7 @@ int trace_ops_group(const struct trace_ops *o, enum trace_ops_by by, struct aren
             .executions = op->executions,
             .self_ps = op->self_ps,
             .total_ps = op->total_ps,
+            .self_squares = op->self_squares,
             .flop = op->flop,
             .bytes = op->bytes,
             .flop_from = op->flop_from,

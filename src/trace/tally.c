@@ -117,6 +117,7 @@ static void closed(void *context, uint32_t entry, int64_t self_ps, int64_t total
     struct tally_entry *e = &((struct tally *)context)->entries[entry];
     e->occurrences++;
     e->self_ps = sum(e->self_ps, self_ps);
+    e->self_squares += (double)self_ps * (double)self_ps;
     e->total_ps = sum(e->total_ps, total_ps);
 }
 

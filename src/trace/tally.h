@@ -27,7 +27,8 @@ struct tally_entry {
     struct xevent first; // in the order of the line
     uint64_t occurrences;
     int64_t self_ps, total_ps;
-    double flop, bytes; // sums of what events say themselves (only where `has_cost`), else 0
+    double self_squares; // ps^2, of each occurrence
+    double flop, bytes;  // sums of what events say themselves (only where `has_cost`), else 0
     bool has_cost;
 };
 

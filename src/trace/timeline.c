@@ -254,7 +254,7 @@ static bool has_operations(const struct work *w, const struct xline *line)
     return false;
 }
 
-static int add_plane(struct work *w, struct trace_file *f, struct xplane *p, const struct trace_clock *clock,
+static int add_plane(struct work *w, struct trace_file *f, struct xplane *p, const struct trace_epoch *clock,
                      struct error *err)
 {
     struct timeline *l = w->l;
@@ -270,7 +270,7 @@ static int add_plane(struct work *w, struct trace_file *f, struct xplane *p, con
         struct task *k = &w->tasks[w->n];
         *k = (struct task){.file = f, .line = line, .plane = p, .device = into->device};
         k->operations = has_operations(w, line);
-        if (!trace_clock_base(clock, line, &k->base_ps))
+        if (!trace_epoch_base(clock, line, &k->base_ps))
             k->base_ps = INT64_MAX;
         w->order[w->n++] = k;
         into->lines[into->n_lines++].line = line;
@@ -283,7 +283,7 @@ static int make_tasks(struct work *w, struct error *err)
 {
     struct trace *t = w->trace;
     size_t planes = 0, lines = 0;
-    struct trace_clock *clocks = NULL;
+    struct trace_epoch *clocks = NULL;
     for (size_t i = 0; i < t->n_files; i++) {
         planes += t->files[i].space.n_planes;
         for (size_t k = 0; k < t->files[i].space.n_planes; k++)
@@ -294,7 +294,7 @@ static int make_tasks(struct work *w, struct error *err)
     w->order = arena_alloc(&w->l->arena, lines, sizeof(void *), err);
     if (!w->l->planes || !w->tasks || !w->order)
         return error_set(err, ERR_MEMORY, NULL, "no memory for %zu lines", lines);
-    int rc = trace_clocks(t, &clocks, err);
+    int rc = trace_epochs(t, &clocks, err);
     for (int device = 1; device >= 0 && !rc; device--) {
         for (size_t i = 0; i < t->n_files && !rc; i++) {
             for (size_t k = 0; k < t->files[i].space.n_planes && !rc; k++) {
