@@ -8,6 +8,7 @@
 #include "cli/wrap.h"
 #include "ir/policy.h"
 #include "lab/bench.h"
+#include "lab/capture.h"
 #include "models/builtin.h"
 #include "record/record.h"
 #include "report/format.h"
@@ -19,6 +20,7 @@ struct call {
     struct measure_comparison paired;
     struct host_facts host;
     size_t n, opened;
+    const char *traces[2]; // profiles of the subjects, in the record; NULL: none
     struct record record;
     struct str result, document;
 };
@@ -31,7 +33,7 @@ static const char *device_of(const struct bench_subject *b)
 
 // ---- document
 
-static void write_subject(const struct bench_subject *b, struct jw *w)
+static void write_subject(const struct bench_subject *b, const char *trace, struct jw *w)
 {
     const char *device = device_of(b);
     double flop = cost_product_flop(&b->cost), seconds = b->time.p50 / 1e3;
@@ -63,6 +65,7 @@ static void write_subject(const struct bench_subject *b, struct jw *w)
     quantity_json_samples(w, "samples_ns", b->samples_ns, b->n_samples, "ns", device);
     jw_kv_uint(w, "outliers", b->time.outliers);
     jw_kv_uint(w, "warmup_runs", b->warmup.runs);
+    jw_kv_string(w, "trace", trace);
     jw_object_end(w);
 }
 
@@ -74,7 +77,7 @@ static int write_result(struct call *c, struct error *err)
     jw_key(&w, "subjects");
     jw_array(&w);
     for (size_t i = 0; i < c->n; i++)
-        write_subject(&c->subjects[i], &w);
+        write_subject(&c->subjects[i], c->traces[i], &w);
     jw_array_end(&w);
     jw_key(&w, "paired");
     if (c->n == 2)
@@ -229,6 +232,22 @@ static int measure(struct cli *cli, struct call *c, struct error *err)
     return rc;
 }
 
+// The subjects' own profiles; two may have one name.
+static int trace(struct cli *cli, struct call *c, struct error *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < c->n && !rc; i++) {
+        const struct subject *s = &c->subjects[i].subject;
+        const char *name = c->subjects[i].policy ? c->subjects[i].policy : c->subjects[i].workload;
+        progress_report(&cli->progress, "trace", i, c->n);
+        name = c->n == 1 ? name : arena_printf(&cli->arena, err, "%zu_%s", i + 1, name);
+        rc = name ? capture_into(&c->record, s->worker, &s->program, s->args, s->n_args, name, &cli->arena,
+                                 &c->traces[i], err)
+                  : ERR_MEMORY;
+    }
+    return rc;
+}
+
 static int write_config(struct cli *cli, struct call *c, struct error *err)
 {
     struct jw w;
@@ -253,6 +272,7 @@ static int write_config(struct cli *cli, struct call *c, struct error *err)
     jw_kv_int(&w, "warmup", c->options.warmup);
     jw_kv_uint(&w, "seed", c->options.seed);
     jw_kv_int(&w, "threads", c->options.worker.threads);
+    jw_kv_bool(&w, "trace", cli_flag(cli, "trace"));
     jw_object_end(&w);
     int rc = jw_finish(&w, err);
     if (!rc)
@@ -266,6 +286,8 @@ static int run_recorded(struct cli *cli, struct call *c, struct error *err)
     int rc = write_config(cli, c, err);
     if (!rc)
         rc = measure(cli, c, err);
+    if (!rc && cli_flag(cli, "trace"))
+        rc = trace(cli, c, err);
     if (!rc)
         rc = write_result(c, err);
     if (!rc)
@@ -299,6 +321,8 @@ static int run(struct cli *cli, struct error *err)
     o->samples = cli_int(cli, "samples", 30);
     o->warmup = cli_int(cli, "warmup", -1);
     o->seed = (uint64_t)cli_int(cli, "seed", 0);
+    if (cli_flag(cli, "calibrate") && cli_flag(cli, "trace"))
+        return error_set(err, ERR_USAGE, "--trace", "does not go with --calibrate, which leaves no record");
     if (cli_flag(cli, "calibrate"))
         return cli->n_operands ? error_set(err, ERR_USAGE, "--calibrate", "takes no WORKLOAD") : calibrate(cli, c, err);
     if (cli->n_operands == 0)
@@ -349,6 +373,7 @@ static const struct option options[] = {
     OPTION_SEQ("128", "tokens per text"),
     OPTION_SAMPLES("30"),
     OPTION_WARMUP,
+    OPTION_TRACE("the workload"),
     OPTION_SEED,
     OPTION_THREADS,
     OPTION_TIMEOUT,

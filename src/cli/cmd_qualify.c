@@ -21,6 +21,7 @@ static void read_options(struct cli *cli, struct qualify_options *o)
     o->require = cli_string(cli, "require");
     o->calibrate = cli_string(cli, "calibrate");
     o->emulate = cli_flag(cli, "emulate");
+    o->trace = cli_flag(cli, "trace");
     o->samples = cli_int(cli, "samples", 30);
     o->warmup = cli_int(cli, "warmup", -1);
     o->seed = (uint64_t)cli_int(cli, "seed", 0);
@@ -87,6 +88,7 @@ static const struct option options[] = {
     OPTION_REQUIRE,
     OPTION_SAMPLES("30"),
     OPTION_WARMUP,
+    OPTION_TRACE("each policy"),
     OPTION_SEED,
     OPTION_THREADS,
     OPTION_TIMEOUT,

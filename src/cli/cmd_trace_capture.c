@@ -9,13 +9,16 @@
 #include "ir/policy.h"
 #include "lab/capture_workload.h"
 #include "report/format.h"
+#include "trace/convert.h"
 #include "trace/run.h"
+#include "trace/session.h"
 
 struct call {
     struct capture_workload_options options;
     struct capture_workload done;
     const char *directory;
-    struct str path; // of the profile
+    struct str path, perfetto; // the profile's, and its copy's (empty: none)
+    uint64_t perfetto_bytes;
 };
 
 // No more than a step: nothing was compiled, or everything was done before.
@@ -45,8 +48,10 @@ static int write_result(const struct call *c, struct jw *w, struct error *err)
     jw_key(w, "files");
     jw_array(w);
     int rc = record_file_entry(w, str_text(&c->path), err);
+    if (!rc && c->perfetto.length)
+        rc = record_file_entry(w, str_text(&c->perfetto), err);
     jw_array_end(w);
-    jw_kv_uint(w, "bytes", d->capture.space.length);
+    jw_kv_uint(w, "bytes", d->capture.space.length + c->perfetto_bytes);
     jw_kv_uint(w, "events", d->capture.events);
     jw_kv_uint(w, "dropped", d->capture.dropped);
     jw_object_end(w);
@@ -81,10 +86,41 @@ static void show_text(struct cli *cli, const struct call *c)
     show_time(&cli->out, "traced", d->traced_ms, "median of the traced steps; no latency");
     str_addf(&cli->out, "%-10s ", "directory");
     str_add_terminal(&cli->out, c->directory, strlen(c->directory));
-    str_addf(&cli->out, "\n%-10s 1, %zu bytes, %" PRIu64 " events of %s\n%-10s ", "files", d->capture.space.length,
-             d->capture.events, d->capture.from_plugin ? "the plugin's profiler and our spans" : "our spans", "");
-    str_add_terminal(&cli->out, str_text(&c->path), c->path.length);
-    str_add_char(&cli->out, '\n');
+    str_addf(&cli->out, "\n%-10s %d, %" PRIu64 " bytes, %" PRIu64 " events of %s\n", "files",
+             c->perfetto.length ? 2 : 1, d->capture.space.length + c->perfetto_bytes, d->capture.events,
+             d->capture.from_plugin ? "the plugin's profiler and our spans" : "our spans");
+    const struct str *const paths[] = {&c->path, &c->perfetto};
+    for (size_t i = 0; i < 2 && paths[i]->length; i++) {
+        str_addf(&cli->out, "%-10s ", "");
+        str_add_terminal(&cli->out, str_text(paths[i]), paths[i]->length);
+        str_add_char(&cli->out, '\n');
+    }
+}
+
+// The copy beside the profile.
+static int write_perfetto(struct call *c, struct error *err)
+{
+    static const char ending[] = ".xplane.pb";
+    const char *const path[] = {str_text(&c->path)};
+    struct trace t;
+    struct sink sink = {.fd = -1};
+    struct trace_converted done;
+    str_add_n(&c->perfetto, path[0], c->path.length - (sizeof ending - 1));
+    str_add(&c->perfetto, ".pftrace");
+    int rc = str_check(&c->perfetto, err);
+    if (rc)
+        return rc;
+    rc = trace_open(&t, path, 1, err);
+    if (!rc)
+        rc = sink_open(&sink, str_text(&c->perfetto), false, false, err);
+    if (!rc)
+        rc = trace_convert(&t, TRACE_PERFETTO, &sink, &done, err);
+    if (!rc || sink.rc)
+        rc = sink_commit(&sink, err);
+    c->perfetto_bytes = sink.written;
+    sink_abort(&sink);
+    trace_close(&t);
+    return rc;
 }
 
 static int run_call(struct cli *cli, struct call *c, struct error *err)
@@ -92,6 +128,8 @@ static int run_call(struct cli *cli, struct call *c, struct error *err)
     int rc = capture_workload(&c->done, &c->options, &cli->progress, err);
     if (!rc)
         rc = trace_run_write(c->directory, c->done.capture.epoch_ns, &c->done.capture.space, &c->path, err);
+    if (!rc && cli_flag(cli, "perfetto"))
+        rc = write_perfetto(c, err);
     if (rc)
         return rc;
     if (warmup_is_short(&c->done))
@@ -138,9 +176,11 @@ static int run(struct cli *cli, struct error *err)
     if (rc)
         return rc;
     str_init(&c.path);
+    str_init(&c.perfetto);
     rc = run_call(cli, &c, err);
     capture_workload_release(&c.done);
     str_release(&c.path);
+    str_release(&c.perfetto);
     return rc;
 }
 
@@ -169,6 +209,9 @@ static const struct option options[] = {
      .argument = "DIR",
      .complete = COMPLETE_DIR,
      .help = "where the profile goes; TPU_TRACE_DIR, or else ./tpu-xprof-trace, when not given"},
+    {.name = "perfetto",
+     .kind = OPTION_FLAG,
+     .help = "write a copy beside it that ui.perfetto.dev opens (HOST.pftrace)"},
     OPTION_DEVICE,
     OPTION_PLUGIN,
     {.name = "policy",

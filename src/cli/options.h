@@ -6,6 +6,9 @@
 #include "cli/command.h"
 
 // clang-format off
+#define OPTION_TRACE(what)                                                                                             \
+    {.name = "trace", .kind = OPTION_FLAG,                                                                             \
+     .help = "make a profile of a few warmed steps of " what ", after all samples are taken; it is in the record"}
 #define OPTION_RUN_DIR                                                                                                 \
     {.name = "run-dir", .kind = OPTION_STRING, .argument = "DIR",                                                      \
      .help = "where the record is written; must not exist; runs/COMMAND-YYYYMMDD-HHMMSS-PID when not given"}

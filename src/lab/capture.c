@@ -287,3 +287,16 @@ int capture_record(const struct capture *c, struct record *record, const char *l
     *name = arena_printf(a, err, "trace/%s", run);
     return *name ? record_write(record, *name, c->space.text, c->space.length, err) : ERR_MEMORY;
 }
+
+int capture_into(struct record *record, struct worker *w, const struct worker_executable *program, const int *args,
+                 size_t n_args, const char *label, struct arena *a, const char **name, struct error *err)
+{
+    const struct capture_steps steps = {
+        .worker = w, .program = program, .args = args, .n_args = n_args, .name = label, .steps = CAPTURE_STEPS};
+    struct capture c;
+    int rc = capture_run(&c, &steps, err);
+    if (!rc)
+        rc = capture_record(&c, record, label, a, name, err);
+    capture_release(&c);
+    return rc;
+}

@@ -39,6 +39,12 @@ struct capture {
 int capture_run(struct capture *c, const struct capture_steps *steps, struct error *err);
 void capture_release(struct capture *c);
 
+enum { CAPTURE_STEPS = 5 }; // of a command that has other things to do
+
+// capture_run of CAPTURE_STEPS steps, and capture_record.
+int capture_into(struct record *record, struct worker *w, const struct worker_executable *program, const int *args,
+                 size_t n_args, const char *label, struct arena *a, const char **name, struct error *err);
+
 // Writes the profile into a record as a run of its own, trace/plugins/profile/TIME_LABEL/HOST.xplane.pb. *name: in the
 // arena.
 int capture_record(const struct capture *c, struct record *record, const char *label, struct arena *a,

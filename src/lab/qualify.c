@@ -10,6 +10,7 @@
 #include "base/stats.h"
 #include "chips/local.h"
 #include "ir/bind.h"
+#include "lab/capture.h"
 
 #define REQUESTS           9 // whole requests timed per policy
 #define INSTRUMENT_BATCHES 4 // batches that go through the instrumented program
@@ -474,6 +475,15 @@ static int after_measuring(struct qualify *q, struct qualify_policy *p, struct e
     return rc;
 }
 
+static int trace(struct qualify *q, struct qualify_policy *p, struct error *err)
+{
+    const struct subject *s = &p->subject;
+    // Two spellings may be one file name.
+    const char *label = arena_printf(&q->arena, err, "%zu_%s", (size_t)(p - q->policies) + 1, p->policy.name);
+    return label ? capture_into(q->record, s->worker, &s->program, s->args, s->n_args, label, &q->arena, &p->trace, err)
+                 : ERR_MEMORY;
+}
+
 static int save_samples(const struct qualify *q, struct record *record, struct error *err)
 {
     struct str text;
@@ -565,6 +575,9 @@ int qualify_run(struct qualify *q, struct record *record, struct error *err)
         rc = measure_rounds(q, err);
     if (!rc)
         rc = each(q, "inspect", after_measuring, err);
+    q->record = record;
+    if (!rc && record && q->options->trace)
+        rc = each(q, "trace", trace, err);
     if (!rc)
         rc = qualify_check_files(q, err);
     if (!rc)

@@ -37,6 +37,7 @@ struct qualify_options {
     const char *require;   // NULL: nothing is demanded
     const char *calibrate; // file of texts, one per line, that static scales are made from; NULL: none
     bool emulate;          // products that a device may lack are made in types that it has (policy_emulation)
+    bool trace;            // profiles of a few warmed steps of each policy, into the record
     int64_t samples;       // at least 1
     int64_t warmup;        // runs; -1: until flat
     uint64_t seed;         // of the order of the rounds
@@ -80,6 +81,7 @@ struct qualify_policy {
     struct measure_comparison paired;
     bool has_paired;
     struct request_times request; // medians
+    const char *trace;            // profile in the record; NULL: none
     struct worker_memory memory;
     bool meets;
     int n_unmet;
@@ -122,6 +124,7 @@ struct qualify {
     const char *advice[QUALIFY_ADVICE];
     int n_advice;
     double wall_s;
+    struct record *record; // where profiles go while it runs
     bool open;
 };
 

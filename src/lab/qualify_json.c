@@ -402,6 +402,7 @@ static int write_measured(const struct qualify *q, const struct qualify_policy *
     free(ms);
     jw_kv_uint(w, "outliers", s->outliers);
     jw_kv_uint(w, "warmup_runs", p->warmup.runs);
+    jw_kv_string(w, "trace", p->trace);
     jw_kv_string(w, "warmup_state",
                  p->warmup.state == WARMUP_FLAT     ? "flat"
                  : p->warmup.state == WARMUP_CAPPED ? "capped"
@@ -545,6 +546,7 @@ void qualify_config(const struct qualify *q, struct jw *w)
     qualify_calibration_json(q, w, NULL); // what is left unwritten for want of memory fails the document
     jw_kv_string(w, "require", o->require);
     jw_kv_bool(w, "emulate", o->emulate);
+    jw_kv_bool(w, "trace", o->trace);
     jw_kv_string(w, "device", o->worker.device ? o->worker.device : "cpu");
     jw_key(w, "chips");
     jw_array(w);
