@@ -26,6 +26,7 @@
     X(trace_modules)                                                                                                   \
     X(trace_ops)                                                                                                       \
     X(trace_steps)                                                                                                     \
+    X(trace_summary)                                                                                                   \
     X(trace_timeline)
 
 #define DECLARE(name) extern const struct command command_##name;

@@ -6,6 +6,7 @@
 
 #include "made_trace.h"
 #include "test.h"
+#include "trace/summary.h"
 
 static int read_steps(struct trace *t, struct trace_steps *s, const char *path, const char *program, struct error *err)
 {
@@ -180,4 +181,51 @@ TEST(trace_steps_of_recorded_profiles)
         adds_up(&s);
         done(&t, &s);
     }
+}
+
+TEST(trace_summary_duty_equals_xprof)
+{
+    struct error e = {0};
+    struct trace t;
+    struct trace_summary s;
+    char path[1024];
+    const char *paths[] = {path};
+    snprintf(path, sizeof path, "%s/tests/fixtures/traces/tpu-v6e-4chip-inference.xplane.pb.gz", test_top());
+    REQUIRE_OK(trace_open(&t, paths, 1, &e), &e);
+    REQUIRE_OK(trace_summary(&t, NULL, &s, &e), &e);
+    CHECK_NEAR(100 * s.duty, 86.5, 0.5); // XProf's duty cycle, shown with one decimal
+    CHECK_NEAR(100 * (1 - s.duty), 13.365, 0.001);
+    int64_t busy = 0, span = 0;
+    for (size_t i = 0; i < s.n_devices; i++) {
+        busy += s.devices[i].busy.busy_ps;
+        span += s.devices[i].busy.last_ps - s.devices[i].busy.first_ps;
+    }
+    CHECK(busy == 315117903706250 && span == 363729698768750); // recomputed from the file by others
+    CHECK_INT(s.events, 26723);
+    CHECK(s.n_planes == 7 && s.n_advice == 3);
+    trace_summary_release(&s);
+    trace_close(&t);
+}
+
+TEST(trace_summary_warns)
+{
+    struct error e = {0};
+    struct trace t;
+    struct trace_summary s;
+    struct made m;
+    made_begin(&m);
+    made_note(&m, 2, "tracer \"x\" failed");
+    made_note(&m, 3, "dropped 12 events");
+    made_plane(&m, "/host:CPU");
+    made_line(&m, "main", 0);
+    made_event(&m, "a", 0, 10);
+    const char *path = made_end(&m, "warned");
+    REQUIRE_OK(trace_open(&t, &path, 1, &e), &e);
+    REQUIRE_OK(trace_summary(&t, NULL, &s, &e), &e);
+    REQUIRE(s.n_warnings == 3);
+    CHECK_STR(s.warnings[0], "warned: error of the capture: tracer \"x\" failed");
+    CHECK_STR(s.warnings[1], "warned: warning of the capture: dropped 12 events");
+    CHECK(isnan(s.duty) && s.n_advice == 0 && s.steps.rule == RULE_NONE);
+    trace_summary_release(&s);
+    trace_close(&t);
 }
