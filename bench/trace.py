@@ -26,9 +26,12 @@ def run(command):
 def main():
     assay, walk, logdir, profile = sys.argv[1:]
     peer = os.path.join(os.path.dirname(sys.executable), "xprof-rs")
+    page = os.path.join(logdir, "timeline.html")
     contestants = {
         "assay trace ops, 2 threads": [assay, "trace", "ops", profile, "--json", "--threads", "2"],
         "assay trace ops, 1 thread": [assay, "trace", "ops", profile, "--json", "--threads", "1"],
+        "assay trace timeline, 2 threads": [
+            assay, "trace", "timeline", profile, "-o", page, "--force", "--threads", "2"],  # fmt: skip
         "walking the bytes, 1 thread": [walk, profile],
     }
     if os.path.exists(peer) or shutil.which("xprof-rs"):
@@ -53,6 +56,7 @@ def main():
         median = statistics.median(t)
         print("%-34s %9.0f %8.0f..%-7.0f %8.2f %9.0f"
               % (name, 1e3 * median, 1e3 * t[0], 1e3 * t[-1], size / median / 1e9, peaks[name] / 1e6))  # fmt: skip
+    print("the page of the timeline has %.1f MB" % (os.path.getsize(page) / 1e6))
     print("\nratio of times of the same round, median and its 95 % interval")
     for name in names[1:]:
         ratios = [b / a for a, b in zip(times[names[0]], times[name])]

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "trace/timeline_hlo.h"
 #include "trace/timeline_texts.h"
 
 #define CUT_BYTES 256
@@ -17,6 +18,7 @@ struct encoder {
     struct timeline_texts strings, details; // details by their bytes, the kind is the plane
     struct str strings_json, details_json;
     size_t n_details;
+    struct timeline_hlo *hlo;
     struct arena arena; // texts of our own
     struct error *err;
     int rc;
@@ -112,9 +114,44 @@ static void add_value(struct encoder *e, const struct xstat *s)
     }
 }
 
-// A new row of details; 0 when there are none.
-static uint32_t add_detail(struct encoder *e, const struct xplane *p, struct xstats walk)
+// What an event says of the operation that it is.
+struct operation {
+    struct slice name, module;
+    uint64_t program;
+};
+
+static void note_operation(struct operation *op, struct slice name, const struct xstat *s)
 {
+    if (s->kind == XSTAT_TEXT && slice_is(name, "hlo_op"))
+        op->name = s->bytes;
+    else if (s->kind == XSTAT_TEXT && slice_is(name, "hlo_module"))
+        op->module = s->bytes;
+    else if ((s->kind == XSTAT_INT || s->kind == XSTAT_UINT) && slice_is(name, "program_id"))
+        op->program = s->unsigned_number;
+}
+
+// Appends "HLO" to the open row of details.
+static void add_hlo(struct encoder *e, const struct trace_file *file, const struct operation *op)
+{
+    struct str text;
+    if (!op->name.size || e->rc)
+        return;
+    str_init(&text);
+    e->rc = timeline_hlo_text(e->hlo, file, op->program, op->module, op->name, &text, e->err);
+    char *copy = e->rc || !text.length ? NULL : arena_strndup(&e->arena, text.text, text.length, e->err);
+    if (copy) {
+        uint32_t name = string_index(e, (struct slice){(const uint8_t *)"HLO", 3});
+        str_addf(&e->details_json, ",%u,[%u]", name,
+                 string_index(e, (struct slice){(const uint8_t *)copy, text.length}));
+    }
+    str_release(&text);
+}
+
+// A new row of details; 0 when there are none.
+static uint32_t add_detail(struct encoder *e, const struct timeline_plane *at, struct xstats walk)
+{
+    const struct xplane *p = at->plane;
+    struct operation op = {.name = {NULL, 0}};
     struct xstat s;
     size_t begin = e->details_json.length;
     bool any = false;
@@ -125,16 +162,20 @@ static uint32_t add_detail(struct encoder *e, const struct xplane *p, struct xst
             str_add(&e->details_json, begin ? ",\n[" : "[");
         str_addf(&e->details_json, any ? ",%u," : "%u,", name);
         add_value(e, &s);
+        if (row)
+            note_operation(&op, row->name, &s);
         any = true;
     }
     if (!any)
         return 0;
+    add_hlo(e, at->file, &op);
     str_add_char(&e->details_json, ']');
     return (uint32_t)++e->n_details;
 }
 
 // Statistics that are the same bytes of the same plane are one detail.
-static uint32_t event_detail(struct encoder *e, const struct xplane *p, size_t plane, const struct timeline_record *r)
+static uint32_t event_detail(struct encoder *e, const struct timeline_plane *p, size_t plane,
+                             const struct timeline_record *r)
 {
     struct slice bytes = {r->stats, r->stats_bytes};
     struct xevent event = {.stats = bytes};
@@ -151,7 +192,7 @@ static uint32_t event_detail(struct encoder *e, const struct xplane *p, size_t p
     if (e->rc)
         return 0;
     if (fresh)
-        e->details.items[index].number = add_detail(e, p, xevent_stats(p, &event));
+        e->details.items[index].number = add_detail(e, p, xevent_stats(p->plane, &event));
     return e->details.items[index].number;
 }
 
@@ -188,7 +229,7 @@ static void add_names(struct encoder *e, const struct timeline_plane *p)
             str_addf(out, "%u", string_index(e, m->display_name));
         else
             str_add(out, "-1");
-        str_addf(out, ",%u]", add_detail(e, p->plane, xmeta_stats(p->plane, m)));
+        str_addf(out, ",%u]", add_detail(e, p, xmeta_stats(p->plane, m)));
     }
     str_add(out, "],\n");
     free(used);
@@ -211,7 +252,7 @@ static void add_line(struct encoder *e, const struct timeline_plane *p, size_t p
         int64_t end_ps = 0;
         str_addf(out, r ? ",%zu" : "%zu", row->n);
         for (size_t k = 0; k < row->n; k++) {
-            uint32_t detail = event_detail(e, p->plane, plane, &row->records[k]);
+            uint32_t detail = event_detail(e, p, plane, &row->records[k]);
             timeline_encode_record(&e->out->records, &row->records[k], &end_ps, detail);
         }
     }
@@ -320,6 +361,7 @@ int timeline_encode(struct timeline_encoded *out, const struct timeline *l, cons
     arena_init(&e.arena);
     timeline_texts_init(&e.strings);
     timeline_texts_init(&e.details);
+    e.rc = timeline_hlo_new(&e.hlo, t, err);
     str_addf(&out->json, "{\"length_ps\":\"%" PRId64 "\",\"from_ps\":\"%" PRId64 "\",\"to_ps\":\"%" PRId64 "\",\n",
              l->length_ps, l->from_ps, l->to_ps);
     add_files(&out->json, t);
@@ -344,6 +386,7 @@ int timeline_encode(struct timeline_encoded *out, const struct timeline *l, cons
     str_release(&e.details_json);
     timeline_texts_release(&e.strings);
     timeline_texts_release(&e.details);
+    timeline_hlo_free(e.hlo);
     arena_release(&e.arena);
     return rc;
 }

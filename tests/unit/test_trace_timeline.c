@@ -422,3 +422,74 @@ TEST(trace_timeline_cell_is_the_smallest_that_fits)
     CHECK_INT(timeline_cell(apart, 0, &n), 62); // what starts on either side of zero stays apart
     CHECK_INT(n, 2);
 }
+
+// The text behind a detail's key, NULL without it.
+static const char *detail_text(const json_t *doc, const json_t *detail, const char *key)
+{
+    const json_t *strings = json_object_get(doc, "strings");
+    for (size_t i = 0; i + 1 < json_array_size(detail); i += 2) {
+        const json_t *name = json_array_get(strings, (size_t)json_integer_value(json_array_get(detail, i)));
+        const json_t *value = json_array_get(json_array_get(detail, i + 1), 0);
+        if (strcmp(json_string_value(name), key) == 0)
+            return json_string_value(json_array_get(strings, (size_t)json_integer_value(value)));
+    }
+    return NULL;
+}
+
+// A kernel's event has the HLO of the operation that it names, and of no other.
+TEST(trace_timeline_events_have_their_hlo)
+{
+    struct shown s;
+    struct error e;
+    size_t right = 0, wrong = 0;
+    REQUIRE_OK(show(&s, fixture("gpu-mi300x-jax-gemm.xplane.pb"), (struct timeline_options){1 << 20, 0, -1}, &e), &e);
+    json_t *doc = document(&s);
+    REQUIRE(doc);
+    const json_t *details = json_object_get(doc, "details");
+    for (size_t i = 0; i < json_array_size(details); i++) {
+        const char *op = detail_text(doc, json_array_get(details, i), "hlo_op");
+        const char *hlo = detail_text(doc, json_array_get(details, i), "HLO");
+        if (!hlo)
+            continue;
+        hlo += strncmp(hlo, "ROOT ", 5) == 0 ? 5 : 0;
+        bool same = op && *hlo == '%' && strncmp(hlo + 1, op, strlen(op)) == 0 && hlo[1 + strlen(op)] == ' ';
+        *(same ? &right : &wrong) += 1;
+    }
+    CHECK(right > 10);
+    CHECK_INT(wrong, 0);
+    json_decref(doc);
+    done(&s);
+}
+
+// Bands lie where the steps are, from the timeline's beginning.
+TEST(trace_timeline_has_bands_for_steps)
+{
+    struct shown s;
+    struct error e;
+    struct trace_steps steps;
+    size_t seen = 0, wrong = 0;
+    REQUIRE_OK(show(&s, fixture("tpu-v6e-4chip-inference.xplane.pb.gz"), (struct timeline_options){1 << 20, 0, -1}, &e),
+               &e);
+    REQUIRE_OK(trace_steps(&s.trace, NULL, &steps, &e), &e);
+    timeline_encoded_release(&s.e);
+    REQUIRE_OK(timeline_encode(&s.e, &s.l, &s.trace, &steps, &e), &e);
+    json_t *doc = document(&s);
+    REQUIRE(doc);
+    const json_t *planes = json_object_get(doc, "planes");
+    for (size_t i = 0; i < json_array_size(planes); i++) {
+        const json_t *bands = json_object_get(json_array_get(planes, i), "steps");
+        for (size_t k = 0, at = 0; k < json_array_size(bands); k++, at++) {
+            const char *start = json_string_value(json_array_get(json_array_get(bands, k), 1));
+            while (at < steps.n && steps.modules.devices.items[steps.items[at].device].plane != s.l.planes[i].plane)
+                at++;
+            wrong += at >= steps.n || strtoll(start, NULL, 10) + s.l.zero_ps != steps.items[at].start_ps;
+            seen++;
+        }
+    }
+    CHECK_INT(seen, steps.n);
+    CHECK(steps.n > 100);
+    CHECK_INT(wrong, 0);
+    json_decref(doc);
+    trace_steps_release(&steps);
+    done(&s);
+}
