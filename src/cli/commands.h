@@ -23,6 +23,7 @@
     X(trace_convert)                                                                                                   \
     X(trace_diff)                                                                                                      \
     X(trace_memory)                                                                                                    \
+    X(trace_merge)                                                                                                     \
     X(trace_modules)                                                                                                   \
     X(trace_ops)                                                                                                       \
     X(trace_steps)                                                                                                     \

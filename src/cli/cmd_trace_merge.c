@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "cli/commands.h"
+#include "cli/trace_input.h"
+#include "trace/merge.h"
+#include "trace/ops_view.h"
+
+static void files_json(struct jw *w, const struct trace *t, const struct trace_merged *done)
+{
+    jw_key(w, "clocks");
+    jw_array(w);
+    for (size_t i = 0; i < t->n_files; i++) {
+        const struct trace_epoch *e = &done->epochs[i];
+        jw_object(w);
+        jw_kv_string(w, "host", t->files[i].host);
+        jw_kv_string(w, "by", trace_epoch_source_name(e->source));
+        jw_kv_int(w, "start_ns", e->start_ns);
+        jw_kv_int(w, "shift_ps", e->shift_ps);
+        jw_kv_uint(w, "matched", e->matched);
+        jw_kv_int(w, "correction_ps", e->correction_ps);
+        jw_kv_int(w, "spread_ps", e->spread_ps);
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+    trace_files_json(t, w);
+}
+
+static void files_text(struct cli *cli, const struct trace *t, const struct trace_merged *done)
+{
+    for (size_t i = 0; i < t->n_files; i++) {
+        const struct trace_epoch *e = &done->epochs[i];
+        str_add(&cli->out, "  ");
+        str_add_terminal(&cli->out, t->files[i].host, strlen(t->files[i].host));
+        if (e->source == TRACE_EPOCH_OWN)
+            str_add(&cli->out, ": by its own clock, since not all files say when they started\n");
+        else
+            str_addf(&cli->out, ": later by %.6f ms", (double)e->shift_ps * 1e-9);
+        if (e->source == TRACE_EPOCH_STARTS)
+            str_add(&cli->out, ", by the start times\n");
+        else if (e->source == TRACE_EPOCH_COLLECTIVES)
+            str_addf(&cli->out, ", %+.6f ms of it by the ends of %" PRIu64 " collectives (half within %.6f ms)\n",
+                     (double)e->correction_ps * 1e-9, e->matched, (double)e->spread_ps * 1e-9);
+    }
+}
+
+static int answer(struct cli *cli, const struct trace *t, const char *out, const struct trace_merged *done,
+                  uint64_t bytes, struct error *err)
+{
+    struct error damage = {0};
+    int bad = trace_damage(t, &damage), rc = 0;
+    if (cli->json) {
+        struct str text;
+        struct jw w;
+        str_init(&text);
+        jw_init(&w, &text, false);
+        jw_object(&w);
+        jw_kv_string(&w, "path", out);
+        jw_kv_uint(&w, "bytes", bytes);
+        jw_kv_uint(&w, "planes", done->planes);
+        jw_kv_uint(&w, "devices", done->devices);
+        files_json(&w, t, done);
+        jw_object_end(&w);
+        rc = jw_finish(&w, err);
+        if (!rc)
+            rc = cli_envelope(cli, str_text(&text), bad ? &damage : NULL, err);
+        str_release(&text);
+    } else {
+        str_add_terminal(&cli->out, out, strlen(out));
+        str_addf(&cli->out, ": %zu planes, %zu of them devices, of %zu files\n", done->planes, done->devices,
+                 t->n_files);
+        files_text(cli, t, done);
+    }
+    if (!rc && bad)
+        *err = damage;
+    return rc ? rc : bad;
+}
+
+static int run(struct cli *cli, struct error *err)
+{
+    struct trace t;
+    struct sink sink = {.fd = -1};
+    struct trace_merged done;
+    const char *out = cli_string(cli, "out");
+    if (!out)
+        return error_set(err, ERR_USAGE, "--out", "is needed: the file to write");
+    if (!str_ends_with(out, ".xplane.pb") && !str_ends_with(out, ".xplane.pb.gz"))
+        return error_set(err, ERR_USAGE, out, "is no name of a profile: end it in .xplane.pb or .xplane.pb.gz");
+    int rc = trace_input(cli, &t, err);
+    if (!rc)
+        rc = sink_open(&sink, out, str_ends_with(out, ".gz"), cli_flag(cli, "force"), err);
+    if (!rc)
+        rc = trace_merge(&t, &sink, &done, err);
+    if (!rc || sink.rc)
+        rc = sink_commit(&sink, err);
+    if (!rc)
+        rc = answer(cli, &t, out, &done, sink.written, err);
+    sink_abort(&sink);
+    trace_close(&t);
+    return rc;
+}
+
+static const char *const description[] = {
+    "The profiles of several hosts as one: devices are numbered on, hosts are named, programs are put together, and "
+    "times are put on one clock, by the start times in the profiles and, where the same collectives ran on all, by "
+    "their ends.",
+    TRACE_INPUT_TEXT,
+    NULL,
+};
+
+static const struct option options[] = {
+    {.name = "out",
+     .letter = 'o',
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .complete = COMPLETE_FILE,
+     .help = "the profile to write: *.xplane.pb, or *.xplane.pb.gz"},
+    {.name = "force", .kind = OPTION_FLAG, .help = "replace the file where there is one"},
+    {.name = NULL},
+};
+
+static const struct example examples[] = {
+    {"assay trace merge plugins/profile/2026_01_02 -o all.xplane.pb", "all hosts of a run"},
+    {NULL, NULL},
+};
+
+const struct command command_trace_merge = {
+    .name = "trace merge",
+    .operands = "PATH...",
+    .min_operands = 1,
+    .max_operands = -1,
+    .operand_complete = COMPLETE_FILE,
+    .summary = "the profiles of several hosts as one",
+    .description = description,
+    .options = options,
+    .examples = examples,
+    .run = run,
+};
