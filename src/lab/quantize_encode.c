@@ -8,6 +8,7 @@
 
 #include "io/ggml.h"
 #include "lab/quantize_work.h"
+#include "num/block_kernels.h"
 #include "num/convert.h"
 #include "num/format.h"
 #include "num/quantize_kernels.h"
@@ -156,35 +157,9 @@ static int refuse(const struct quantize_work *w, const struct quantize_piece *p,
                                                                                                 : " or --nan keep");
 }
 
-// Sums of a row in lanes, so that they become vector code.
-enum { LANES = QUANT_LANES };
-struct row_sums {
-    double error2[LANES], reference2[LANES], worst[LANES];
-    size_t flushed;
-};
-
-// x' is back * scale, without a rounding. Pairs with a value that is not finite are left out.
-static void add_run(struct row_sums *s, const float *x, const float *back, double scale, size_t n)
+static void end_row(const struct block_lost *s, size_t row, struct quantize_stats *part)
 {
-    for (size_t i = 0; i < n; i += LANES) {
-        size_t k = n - i < LANES ? n - i : LANES;
-        float a[LANES] = {0}, b[LANES] = {0};
-        memcpy(a, x + i, k * sizeof *a);
-        memcpy(b, back + i, k * sizeof *b);
-        for (int j = 0; j < LANES; j++) {
-            bool finite = isfinite(a[j]) && isfinite(b[j]);
-            double v = finite ? (double)a[j] : 0, e = finite ? (double)b[j] * scale - v : 0, size = fabs(e);
-            s->error2[j] += e * e;
-            s->reference2[j] += v * v;
-            s->worst[j] = size > s->worst[j] ? size : s->worst[j];
-            s->flushed += a[j] != 0 && b[j] == 0;
-        }
-    }
-}
-
-static void end_row(const struct row_sums *s, size_t row, struct quantize_stats *part)
-{
-    for (int j = 0; j < LANES; j++)
+    for (int j = 0; j < BLOCK_LANES; j++)
         part->max_abs_error = fmax(part->max_abs_error, s->worst[j]);
     part->flushed += s->flushed;
     quantize_stats_row(part, row, quant_lanes_sum(s->error2), quant_lanes_sum(s->reference2));
@@ -193,8 +168,8 @@ static void end_row(const struct row_sums *s, size_t row, struct quantize_stats 
 static void account_rows(const struct quantize_piece *p, const float *x, const float *back, struct quantize_stats *part)
 {
     for (size_t r = 0; r < p->rows; r++) {
-        struct row_sums s = {0};
-        add_run(&s, x + r * p->columns, back + r * p->columns, 1, p->columns);
+        struct block_lost s = {0};
+        block_kernels()->lost(x + r * p->columns, back + r * p->columns, p->columns, 1, &s);
         end_row(&s, p->row + r, part);
     }
 }
@@ -342,11 +317,11 @@ static void account_scaled(const struct quantize_work *w, const struct quantize_
 {
     size_t run = run_length(&w->policy->spec, p);
     for (size_t r = 0; r < p->rows; r++) {
-        struct row_sums s = {0};
+        struct block_lost s = {0};
         const float *scale = scales + (w->given ? 0 : r / w->box_rows * ((p->columns + run - 1) / run));
         for (size_t at = 0; at < p->columns; at += run, scale++) {
             size_t n = p->columns - at < run ? p->columns - at : run;
-            add_run(&s, x + r * p->columns + at, units + r * p->columns + at, (double)*scale, n);
+            block_kernels()->lost(x + r * p->columns + at, units + r * p->columns + at, n, (double)*scale, &s);
         }
         end_row(&s, p->row + r, part);
     }
@@ -499,8 +474,11 @@ static int encode_narrow(const struct quantize_work *w, const struct quantize_pi
         rc = convert_elements(DT_F32, s->back, w->to, s->codes, n, err);
     if (rc)
         return rc;
-    for (size_t i = 0; i < n; i++)
-        part->overflowed += isfinite(x[i]) && !isfinite(s->back[i]);
+    // Looked at one by one only where one of them is NaN or infinite.
+    if (quant_kernels()->absmax(s->back, n) >= 0x7f800000u) {
+        for (size_t i = 0; i < n; i++)
+            part->overflowed += isfinite(x[i]) && !isfinite(s->back[i]);
+    }
     if (part->overflowed && w->run->nonfinite == QUANT_REFUSE)
         return error_set(err, ERR_INPUT, v->name,
                          "%zu values among rows %zu to %zu are beyond %s; choose what becomes of them with --nan "

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "num/block_kernels.h"
+#include "num/quantize_kernels.h"
 
 static const struct block_format table[] = {
     {"mxfp8-e4m3", DT_F8E4M3FN, 0, DT_F8E8M0FNU, 32, false}, {"mxfp8-e5m2", DT_F8E5M2, 0, DT_F8E8M0FNU, 32, false},
@@ -93,6 +95,15 @@ struct block_amax {
 static struct block_amax measure(const struct block *b)
 {
     struct block_amax a = {0};
+    if (b->step == 1) {
+        uint32_t bits = quant_kernels()->absmax(b->x, b->length);
+        if (bits < 0x7f800000u) {
+            float largest;
+            memcpy(&largest, &bits, sizeof largest);
+            a.largest = (double)largest;
+            return a;
+        }
+    }
     for (size_t i = 0; i < b->length; i++) {
         float v = b->x[i * b->step];
         if (!isfinite(v) && a.nan + a.infinite == 0)
@@ -107,48 +118,6 @@ static struct block_amax measure(const struct block *b)
     return a;
 }
 
-// The exponent of an MX scale before it is clamped; amax > 0.
-static int scale_exponent(const struct block_format *f, enum block_scale_rule rule, double amax)
-{
-    const struct format *element = format_of(f->element);
-    double largest = block_element_max(f);
-    int fraction = f->fraction ? f->fraction : element->mantissa_bits, e;
-    switch (rule) {
-    case BLOCK_SCALE_FLOOR:
-        break;
-    case BLOCK_SCALE_CEIL:
-        return ilogb(amax) + (frexp(amax, &e) != 0.5) - ilogb(largest);
-    case BLOCK_SCALE_EVEN:
-        // Only a carry into the next power of two matters.
-        amax += ldexp(1, ilogb(amax) - fraction - 1);
-        break;
-    case BLOCK_SCALE_RCEIL:
-        e = ilogb(amax) - ilogb(largest);
-        return e + (amax > ldexp(largest, e));
-    }
-    return ilogb(amax) - ilogb(largest);
-}
-
-// What a call needs of its format, found once.
-struct coder {
-    const struct block_format *f;
-    const struct format *element;
-    double values[256];     // of every code
-    double max, min_normal; // of elements, before the fraction of an integer
-    int bias_gap;           // of a double's exponent and the element's
-};
-
-static void coder_init(struct coder *c, const struct block_format *f)
-{
-    c->f = f;
-    c->element = format_of(f->element);
-    for (unsigned code = 0; code < 256; code++)
-        c->values[code] = ldexp(format_decode(c->element, code), -f->fraction);
-    c->max = f->fraction ? ldexp(block_element_max(f), f->fraction) : format_max(c->element);
-    c->min_normal = format_min_normal(c->element);
-    c->bias_gap = 1023 - c->element->bias;
-}
-
 static double double_of(uint64_t bits)
 {
     double v;
@@ -161,6 +130,77 @@ static uint64_t bits_of(double v)
     uint64_t bits;
     memcpy(&bits, &v, sizeof bits);
     return bits;
+}
+
+// Of a normal number above 0: every f32 above 0 is one in f64.
+static int exponent_of(double v)
+{
+    return (int)(bits_of(v) >> 52) - 1023;
+}
+
+static double power_of_two(int k)
+{
+    return double_of((uint64_t)(k + 1023) << 52);
+}
+
+// The exponent of an MX scale before it is clamped; amax > 0.
+static int scale_exponent(const struct block_format *f, enum block_scale_rule rule, double largest, double amax)
+{
+    const struct format *element = format_of(f->element);
+    int fraction = f->fraction ? f->fraction : element->mantissa_bits, e;
+    switch (rule) {
+    case BLOCK_SCALE_FLOOR:
+        break;
+    case BLOCK_SCALE_CEIL:
+        return exponent_of(amax) + (power_of_two(exponent_of(amax)) != amax) - exponent_of(largest);
+    case BLOCK_SCALE_EVEN:
+        // Only a carry into the next power of two matters.
+        amax += power_of_two(exponent_of(amax) - fraction - 1);
+        break;
+    case BLOCK_SCALE_RCEIL:
+        e = exponent_of(amax) - exponent_of(largest);
+        return e + (amax > largest * power_of_two(e));
+    }
+    return exponent_of(amax) - exponent_of(largest);
+}
+
+// What a call needs of its format, found once.
+struct coder {
+    const struct block_format *f;
+    const struct format *element;
+    double values[256];     // of every code
+    float values_f32[256];  // the same: elements are few bits
+    double largest;         // element
+    double max, min_normal; // of elements, before the fraction of an integer
+    int bias_gap;           // of a double's exponent and the element's
+    const struct block_kernels *kernels;
+    struct block_rule rule;
+};
+
+static void coder_init(struct coder *c, const struct block_format *f)
+{
+    c->f = f;
+    c->element = format_of(f->element);
+    for (unsigned code = 0; code < 256; code++) {
+        c->values[code] = ldexp(format_decode(c->element, code), -f->fraction);
+        c->values_f32[code] = (float)c->values[code];
+    }
+    c->largest = block_element_max(f);
+    c->max = f->fraction ? ldexp(c->largest, f->fraction) : format_max(c->element);
+    c->min_normal = format_min_normal(c->element);
+    c->bias_gap = 1023 - c->element->bias;
+    int m = c->element->mantissa_bits;
+    float least = f->fraction ? 1 : (float)c->min_normal;
+    c->kernels = block_kernels();
+    c->rule = (struct block_rule){.integer = f->fraction != 0,
+                                  .fraction = (float)(1 << f->fraction),
+                                  .max = (float)c->max,
+                                  .least = least,
+                                  .subnormals = (float)(1 << m) / least,
+                                  .mantissa = m,
+                                  .gap = f->fraction ? 0 : (uint32_t)(127 - c->element->bias) << m,
+                                  .sign = c->element->bits - 1,
+                                  .flush_by_result = f->tensor_scale};
 }
 
 // The code of |v| rounded to nearest even and clamped: in a sum with the power of two whose last place is that of the
@@ -223,9 +263,10 @@ static float tensor_scale_of(double amax)
 static const struct format_cast plain_cast = {FORMAT_NEAREST_EVEN, FORMAT_OVERFLOW_PLAIN, NULL};
 
 // The code of a block's scale, and the factor that takes an input to its element.
-static uint8_t choose_scale(const struct block_format *f, const struct block_cast *cast, double amax, float g,
-                            double *factor, struct block_stats *stats)
+static uint8_t choose_scale(const struct coder *c, const struct block_cast *cast, double amax, float g, double *factor,
+                            struct block_stats *stats)
 {
+    const struct block_format *f = c->f;
     if (f->tensor_scale) {
         float s = (float)amax / 6.0f / g, held = fminf(fmaxf(s, LEAST_E4M3_SCALE), 448.0f);
         const struct format *e4m3 = format_of(f->scale);
@@ -234,17 +275,40 @@ static uint8_t choose_scale(const struct block_format *f, const struct block_cas
         *factor = (double)(1.0f / g / (float)format_decode(e4m3, code));
         return code;
     }
-    int k = amax > 0 ? scale_exponent(f, cast->scale_rule, amax) : -127;
+    int k = amax > 0 ? scale_exponent(f, cast->scale_rule, c->largest, amax) : -127;
     int held = k < -127 ? -127 : k > 127 ? 127 : k;
     stats->clamped_scales += k != held;
-    *factor = ldexp(1, -held);
+    *factor = power_of_two(-held);
     return (uint8_t)(held + 127);
 }
 
-// Sums of squares, for rel_l2.
+// Sums for rel_l2: of blocks whose elements are not neighbours, and of all others, in lanes.
 struct squares {
     double error, value;
+    struct block_lost lanes;
 };
+
+// A block of neighbours, its elements rounded to nearest even.
+static void encode_neighbours(const struct coder *c, const struct block *b, float factor, float total,
+                              struct block_stats *stats, struct squares *sum)
+{
+    enum { MOST = 32 };
+    float padded[MOST] = {0}, back[MOST];
+    uint8_t codes[MOST];
+    struct block_counts counts = {0, 0, 0};
+    bool whole = b->length % BLOCK_RUN == 0;
+    const float *x = whole ? b->x : memcpy(padded, b->x, b->length * sizeof *padded);
+    size_t n = (b->length + BLOCK_RUN - 1) / BLOCK_RUN * BLOCK_RUN; // zeros count for nothing
+    c->kernels->code(&c->rule, x, n, factor, total, whole ? b->codes : codes, back, &counts);
+    if (!whole)
+        memcpy(b->codes, codes, b->length);
+    c->kernels->lost(b->x, back, b->length, 1, &sum->lanes);
+    if (counts.overflowed)
+        sum->error = stats->max_abs_error = INFINITY;
+    stats->clipped += counts.clipped;
+    stats->flushed += counts.flushed;
+    stats->overflowed += counts.overflowed;
+}
 
 static void encode_block(const struct coder *c, const struct block_cast *cast, const struct block *b, float g,
                          uint8_t *scale, struct block_stats *stats, struct squares *sum)
@@ -261,11 +325,15 @@ static void encode_block(const struct coder *c, const struct block_cast *cast, c
     }
     stats->zero_blocks += a.largest == 0;
     double factor;
-    *scale = choose_scale(f, cast, a.largest, g, &factor, stats);
-    double held = format_decode(scale_format, *scale);
+    *scale = choose_scale(c, cast, a.largest, g, &factor, stats);
+    double held = f->tensor_scale ? format_decode(scale_format, *scale) : power_of_two(*scale - 127);
     double total = f->tensor_scale ? (double)(g * (float)held) : held;
     stats->scale_min = fmin(stats->scale_min, total); // a NaN gives way
     stats->scale_max = fmax(stats->scale_max, total);
+    if (b->step == 1 && cast->rounding == FORMAT_NEAREST_EVEN) {
+        encode_neighbours(c, b, (float)factor, (float)total, stats, sum);
+        return;
+    }
     struct format_cast element = {cast->rounding, FORMAT_OVERFLOW_SATURATE, cast->stream};
     struct format_counts counts = {0};
     for (size_t i = 0; i < b->length; i++) {
@@ -340,7 +408,7 @@ int block_encode(const struct block_format *f, const struct block_cast *cast, co
     struct coder c;
     coder_init(&c, f);
     float g = !f->tensor_scale ? 1 : cast->tensor_scale != 0 ? cast->tensor_scale : tensor_scale_of(largest);
-    struct squares sum = {0, 0};
+    struct squares sum = {0};
     for (size_t at = 0; at < layout.scale_count; at++) {
         size_t first;
         struct block b = block_at(f, &w, at, &first);
@@ -348,6 +416,10 @@ int block_encode(const struct block_format *f, const struct block_cast *cast, co
         b.codes = codes + first;
         encode_block(&c, cast, &b, g, &scales[at], &s, &sum);
     }
+    sum.error += quant_lanes_sum(sum.lanes.error2);
+    sum.value += quant_lanes_sum(sum.lanes.reference2);
+    for (size_t i = 0; i < BLOCK_LANES; i++)
+        s.max_abs_error = fmax(s.max_abs_error, sum.lanes.worst[i]);
     s.rel_l2 = sum.value > 0 ? sqrt(sum.error / sum.value) : (double)NAN;
     *tensor_scale = g;
     if (stats)
@@ -368,10 +440,11 @@ int block_decode(const struct block_format *f, const int64_t *dims, int rank, in
     for (size_t at = 0; at < layout.scale_count; at++) {
         size_t first;
         struct block b = block_at(f, &w, at, &first);
-        double scale = format_decode(format_of(f->scale), scales[at]);
+        float scale = (float)format_decode(format_of(f->scale), scales[at]);
+        float total = f->tensor_scale ? tensor_scale * scale : scale;
         for (size_t i = 0; i < b.length; i++) {
             size_t e = first + i * b.step;
-            x[e] = decode_value(&c, codes[e], scale, tensor_scale);
+            x[e] = c.values_f32[codes[e]] * total;
         }
     }
     return 0;
