@@ -40,7 +40,7 @@ static bool starts_with(struct slice s, const char *text)
 
 // ---- Markers
 
-static bool is_marker(const struct xplane *p, const struct xevent *e, int64_t *number)
+bool trace_is_marker(const struct xplane *p, const struct xevent *e, int64_t *number)
 {
     const struct xmeta *row = xtable_find(&p->event_table, e->metadata_id);
     struct xstats walk = xevent_stats(p, e);
@@ -98,7 +98,7 @@ static int line_markers(struct markers *out, const struct trace_file *f, const s
     int rc = trace_spans_begin(&walk, p, &l, 1, origin_ns, CLOCK_OF_LINE, err);
     while (!rc && trace_spans_next(&walk, &s)) {
         number = steps_line ? number_of(p, &s.event) : -1;
-        if ((!steps_line && !is_marker(p, &s.event, &number)) || s.start_ps < reach)
+        if ((!steps_line && !trace_is_marker(p, &s.event, &number)) || s.start_ps < reach)
             continue;
         rc = push(out,
                   (struct trace_step){.index = number < 0 ? (int64_t)out->n : number,
@@ -130,6 +130,60 @@ static int host_markers(struct markers *best, struct trace_file *f, int64_t orig
     }
     free(here.items);
     return rc;
+}
+
+// A host as its own device, with all of its lines that have events.
+static int add_host(struct trace_steps *s, struct trace_file *f, struct xplane *p, struct error *err)
+{
+    struct arena *a = &s->modules.arena;
+    struct trace_devices *all = &s->modules.devices;
+    struct trace_device d = {
+        .kind = TRACE_HOST, .file = f, .plane = p, .ordinal = -1, .peak_flop_per_s = NAN, .memory_bytes_per_s = NAN};
+    const char *name = arena_strndup(a, (const char *)p->name.data, p->name.size, err);
+    struct trace_device *items = arena_grow(a, all->items, &all->cap, all->n + 1, sizeof d, err);
+    d.lines = arena_alloc(a, p->n_lines, sizeof(struct xline *), err);
+    if (!name || !items || !d.lines)
+        return ERR_MEMORY;
+    for (size_t i = 0; i < p->n_lines; i++) {
+        if (p->lines[i].events.size)
+            d.lines[d.n_lines++] = &p->lines[i];
+    }
+    d.name = (struct slice){(const uint8_t *)name, p->name.size};
+    all->items = items;
+    all->items[all->n++] = d;
+    return 0;
+}
+
+static int add_marked_host(struct trace_steps *s, struct trace_file *f, int64_t origin_ns, struct error *err)
+{
+    struct markers m = {0};
+    struct file_guard g;
+    if (FILE_GUARD(&g, &f->map))
+        return file_guard_error(&g, err);
+    int rc = host_markers(&m, f, origin_ns, err);
+    for (size_t i = 0; i < f->space.n_planes && m.n && !rc; i++) {
+        if (starts_with(f->space.planes[i].name, "/host:CPU")) {
+            rc = add_host(s, f, &f->space.planes[i], err);
+            break;
+        }
+    }
+    free(m.items);
+    file_guard_end(&g);
+    return rc;
+}
+
+static int add_marked_hosts(struct trace *t, struct trace_steps *s, struct error *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < t->n_files && !rc; i++)
+        rc = add_marked_host(s, &t->files[i], trace_origin_ns(t), err);
+    struct trace_modules *m = &s->modules;
+    if (rc || !m->devices.n)
+        return rc;
+    m->of_device = arena_new(&m->arena, struct trace_runs, m->devices.n, err);
+    for (size_t i = 0; i < m->devices.n && m->of_device; i++)
+        m->of_device[i].device = &m->devices.items[i];
+    return m->of_device ? 0 : ERR_MEMORY;
 }
 
 static int take_markers(struct trace_steps *s, const struct markers *m, size_t device, struct error *err)
@@ -405,6 +459,8 @@ int trace_steps(struct trace *t, const char *program, struct trace_steps *out, s
 {
     memset(out, 0, sizeof *out);
     int rc = trace_modules(t, &out->modules, err);
+    if (!rc && !out->modules.devices.n)
+        rc = add_marked_hosts(t, out, err);
     if (!rc) {
         out->of_device = arena_new(&out->modules.arena, struct trace_idle, out->modules.devices.n, err);
         rc = out->of_device ? find_steps(t, out, program, err) : ERR_MEMORY;

@@ -49,6 +49,9 @@ struct trace_step {
     bool complete, outlier;
 };
 
+// An event that marks a step on a host's thread; *number is its number, -1 where it has none.
+bool trace_is_marker(const struct xplane *p, const struct xevent *e, int64_t *number);
+
 struct trace_idle {
     struct busy busy; // by the clock of lines
     int64_t idle_ps[PLACES][FILLS];
@@ -79,7 +82,8 @@ struct trace_steps {
     size_t outliers;
 };
 
-// program: a step is each execution of it; NULL: found out.
+// program: a step is each execution of it; NULL: found out. A profile without a device whose host has marked steps, as a
+// capture of ours on a CPU, has that host as its device: it is busy while any event but the markers lasts.
 int trace_steps(struct trace *t, const char *program, struct trace_steps *out, struct error *err);
 void trace_steps_release(struct trace_steps *s);
 

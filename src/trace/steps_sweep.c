@@ -147,7 +147,7 @@ struct sweep {
     int64_t gap_from, gap_to;           // idle time that hosts are still asked about
     int64_t first_ps;                   // of its operations
     size_t at_busy, at_collective, at_idle;
-    bool ended;
+    bool ended, is_host;
 };
 
 enum part { PART_BUSY, PART_COLLECTIVE, PART_IDLE };
@@ -214,12 +214,23 @@ static void add_collective(struct sweep *w, const struct trace_span *s)
     }
 }
 
+// The next operation. A host's markers are none: they last as long as what they mark.
+static bool next_operation(struct sweep *w, struct trace_span *s)
+{
+    int64_t number;
+    while (trace_spans_next(&w->walk, s)) {
+        if (!w->is_host || !trace_is_marker(w->walk.plane, &s->event, &number))
+            return true;
+    }
+    return false;
+}
+
 // The next gap between operations; after the last one everything to come.
 static void next_gap(struct sweep *w)
 {
     struct trace_span s;
     int64_t gap;
-    while (trace_spans_next(&w->walk, &s)) {
+    while (next_operation(w, &s)) {
         bool found = busy_add(&w->out->busy, s.start_ps, s.end_ps, &gap);
         add_collective(w, &s);
         if (!found)
@@ -266,11 +277,11 @@ static int begin_device(struct sweep *w, struct trace_steps *s, size_t device, i
     const struct trace_device *d = &s->modules.devices.items[device];
     struct trace_span first;
     int64_t gap;
-    *w = (struct sweep){.steps = s, .out = &s->of_device[device]};
+    *w = (struct sweep){.steps = s, .out = &s->of_device[device], .is_host = d->kind == TRACE_HOST};
     int rc = classify(&w->classes, d->plane, false, err);
     if (!rc)
         rc = trace_spans_begin(&w->walk, d->plane, d->lines, d->n_lines, origin_ns, CLOCK_OF_LINE, err);
-    if (rc || !trace_spans_next(&w->walk, &first)) {
+    if (rc || !next_operation(w, &first)) {
         w->ended = true;
         return rc;
     }

@@ -64,7 +64,9 @@ static int find_busy(struct trace *t, struct trace_summary *s, struct error *err
     for (size_t i = 0; i < all->n && !rc; i++) {
         struct trace_summary_device *d = &s->devices[i];
         d->device = &all->items[i];
-        rc = busy_guarded(d, trace_origin_ns(t), err);
+        d->busy = s->steps.of_device[i].busy; // a host's, without its markers
+        if (d->device->kind != TRACE_HOST)
+            rc = busy_guarded(d, trace_origin_ns(t), err);
         double here = (double)d->busy.last_ps - (double)d->busy.first_ps;
         d->duty = d->busy.spans && here > 0 ? (double)d->busy.busy_ps / here : NAN;
         if (d->busy.spans) {

@@ -140,6 +140,29 @@ TEST(trace_steps_from_markers)
     done(&t, &s);
 }
 
+TEST(trace_steps_of_a_host_alone)
+{
+    struct error e;
+    struct trace t;
+    struct trace_steps s;
+    struct made m;
+    made_begin(&m);
+    made_plane(&m, "/host:CPU");
+    made_line(&m, "main", 0);
+    for (int64_t at = 0; at < 300; at += 100) {
+        made_event(&m, "precision_case", at, 90);
+        made_event(&m, "execute", at + 10, 50);
+    }
+    made_line(&m, "kernels", 0);
+    made_event(&m, "kernel", 20, 60);
+    REQUIRE_OK(read_steps(&t, &s, made_end(&m, "host"), NULL, &e), &e);
+    CHECK(s.rule == RULE_MARKER && s.n == 3 && s.modules.devices.n == 1);
+    adds_up(&s);
+    CHECK(s.items[0].busy_ps == 70 && s.items[1].busy_ps == 50 && s.items[1].duration_ps == 100);
+    CHECK_INT(s.items[1].idle_ps, 50);
+    done(&t, &s);
+}
+
 // No recorded profile has a marker, and other tools find no step in any of them. What is right was found by looking at
 // the operations in their order:
 // - 4 x v6e: after four small programs each chip runs jit_f 100 times, right one after the other. 100 steps a chip.
