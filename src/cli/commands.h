@@ -20,6 +20,7 @@
     X(quantize)                                                                                                        \
     X(report)                                                                                                          \
     X(trace_capture)                                                                                                   \
+    X(trace_collectives)                                                                                               \
     X(trace_convert)                                                                                                   \
     X(trace_diff)                                                                                                      \
     X(trace_memory)                                                                                                    \

@@ -92,3 +92,14 @@ TEST(cli_documents_trace_memory)
         cli_test_release(&cli);
     }
 }
+
+TEST(cli_documents_trace_collectives)
+{
+    struct cli cli;
+    struct error e = {0};
+    char path[1024];
+    snprintf(path, sizeof path, "%s/tests/fixtures/traces/tpu-v6e-4chip-inference.xplane.pb.gz", test_top());
+    REQUIRE_OK(cli_test_run(&cli, CLI_WORDS("trace", "collectives", "--copies", path), &e), &e);
+    CHECK_SCHEMA("assay.trace.collectives.1.json", str_text(&cli.out), cli.out.length);
+    cli_test_release(&cli);
+}

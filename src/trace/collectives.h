@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives of a profile: how long devices waited for each other, how long they transferred, and how much of it went
+// on beside computation. The last device of a group to start defines when the transfer begins: what the others spent
+// before is waiting. Times of several devices are compared on the clock that the profile fits them to.
+#ifndef TRACE_COLLECTIVES_H
+#define TRACE_COLLECTIVES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "trace/device.h"
+
+struct trace_collective_times {
+    uint64_t runs; // on every device one
+    int64_t total_ps;
+    int64_t hidden_ps; // of it, while the device computed
+    // Of the runs whose partners are in the profile too.
+    uint64_t matched;
+    int64_t wait_ps, transfer_ps; // they add up to the total of these runs
+};
+
+// One operation of one program, all devices added up.
+struct trace_collective {
+    struct slice name, module;
+    uint64_t program_id; // 0: not said
+    const char *kind;    // "all-reduce"; "copy" for an asynchronous copy
+    bool is_async;
+    int64_t bytes;      // of one device: operands or results, whichever is more; -1: its HLO is not in the profile
+    int64_t group_size; // devices that take part; 0: not said, which is all
+    int64_t groups;
+    uint64_t devices; // that ran it in the profile
+    struct trace_collective_times times;
+};
+
+struct trace_collective_device {
+    const struct trace_device *device;
+    int64_t compute_ps; // time that operations cover which are neither collectives nor transfers
+    struct trace_collective_times times;
+};
+
+struct trace_collectives {
+    struct arena arena;
+    struct trace_devices found;
+    struct trace_collective *rows; // by falling total
+    size_t n_rows;
+    struct trace_collective_device *devices; // parallel to found.items
+    uint64_t unpaired;                       // starts without an end, and the reverse; left out
+};
+
+// copies: asynchronous copies of a device's memory count as well. Damage met on the way is added to the files' own.
+// ERR_MEMORY. Release even after an error.
+int trace_collectives(struct trace *t, bool copies, struct trace_collectives *out, struct error *err);
+void trace_collectives_release(struct trace_collectives *c);
+
+#endif
