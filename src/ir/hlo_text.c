@@ -111,7 +111,7 @@ static bool says_something(const struct hlo_shape *s)
     struct pb_reader r = pb_reader(s->layout.data, s->layout.size);
     bool more = s->rank > 0;
     while (pb_next(&r, &f))
-        more |= f.number == 6 || ((f.number == 7 || f.number == 8) && f.value);
+        more |= f.number == 6 || ((pb_is(&f, 7, PB_VARINT) || pb_is(&f, 8, PB_VARINT)) && f.value);
     return more;
 }
 
