@@ -25,6 +25,8 @@ static union {
     struct msg_download download;
     struct worker_memory memory;
     struct msg_spans_reply spans;
+    struct msg_profile_start_reply profile_start;
+    struct msg_profile profile;
 } message;
 
 static void body(struct wire *w, enum frame_type type, bool reply)
@@ -61,6 +63,14 @@ static void body(struct wire *w, enum frame_type type, bool reply)
     case FRAME_SPANS:
         if (reply)
             msg_spans_reply(w, &message.spans);
+        break;
+    case FRAME_PROFILE_START:
+        if (reply)
+            msg_profile_start_reply(w, &message.profile_start);
+        break;
+    case FRAME_PROFILE_COLLECT:
+        if (reply)
+            msg_profile(w, &message.profile);
         break;
     }
 }
