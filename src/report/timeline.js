@@ -204,6 +204,7 @@ const make = (tag, attributes, ...children) => {
 };
 const search = make('input', { type: 'search', placeholder: 'Search (/)', 'aria-label': 'Search events by name' });
 const hits = make('output', {}), where = make('output', {});
+const state = [P.files.some(f => f.damage) && 'damaged', P.notes.length && 'not all is shown'].filter(x => x).join(', ');
 const helpButton = make('button', { title: 'Keys (?)' }, '?'), wholeButton = make('button', { title: '0' }, 'Whole');
 const canvas = make('canvas', { tabindex: '0', 'aria-label': 'Timeline; press ? for its keys' });
 const tip = make('div', { id: 'tip' }), stage = make('div', { id: 'stage' }, canvas, tip);
@@ -222,7 +223,7 @@ const help = make('dialog', { 'aria-label': 'Keys' }, make('h2', {}, 'Keys'),
   P.rule ? make('p', {}, 'Steps: ' + P.rule + '.') : '', ...P.notes.map(n => make('p', {}, n)), close);
 close.onclick = () => help.close();
 document.body.append(make('header', {}, make('b', { title: document.title }, document.title), search, hits,
-  make('span', { class: 'fill' }), where, wholeButton, helpButton), stage, panel, help);
+  make('span', { class: 'fill' }), make('output', { title: P.notes.join(' ') }, state), where, wholeButton, helpButton), stage, panel, help);
 helpButton.onclick = () => help.showModal();
 wholeButton.onclick = () => { show(whole.from, whole.to); canvas.focus(); };
 
@@ -309,7 +310,7 @@ function drawRow(row, y) {
       if (b - a > 26 && !idle) {
         const label = block ? count[i].toLocaleString('en') + ' × ' + (name[i] ? names[name[i] - 1].text : '')
           : name[i] ? names[name[i] - 1].text : '(no name)';
-        pen.fillStyle = faint ? css.soft : dark ? '#0e1114' : '#15181c';
+        pen.fillStyle = faint ? css.soft : block && busy[i] < .7 * dur[i] ? css.ink : dark ? '#0e1114' : '#15181c';
         pen.fillText(clipText(label, b - a - 6), LEFT + a + 3, y + ROW - 5.5);
       }
       if (i === picked || i === hover) {
