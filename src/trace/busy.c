@@ -72,7 +72,8 @@ static bool read_event(struct trace_spans *s, struct trace_cursor *c, struct tra
 
 static struct trace_span *in_window(const struct trace_cursor *c, size_t i)
 {
-    return &c->window[(c->first + i) % c->cap];
+    size_t at = c->first + i;
+    return &c->window[at < c->cap ? at : at - c->cap];
 }
 
 static void fill(struct trace_spans *s, struct trace_cursor *c)
@@ -91,7 +92,7 @@ static void fill(struct trace_spans *s, struct trace_cursor *c)
 
 static void drop_first(struct trace_spans *s, struct trace_cursor *c)
 {
-    c->first = (c->first + 1) % c->cap;
+    c->first = c->first + 1 < c->cap ? c->first + 1 : 0;
     c->n--;
     fill(s, c);
 }
