@@ -111,6 +111,20 @@ static int line_markers(struct markers *out, const struct trace_file *f, const s
     return rc;
 }
 
+// Most hosts have none: their tables say so before any event is looked at.
+static bool may_have_markers(const struct xplane *p)
+{
+    for (size_t i = 0; i < p->stat_table.n_rows; i++) {
+        if (slice_is(p->stat_table.rows[i].name, "step_num"))
+            return true;
+    }
+    for (size_t i = 0; i < p->event_table.n_rows; i++) {
+        if (slice_is(p->event_table.rows[i].name, "precision_case"))
+            return true;
+    }
+    return false;
+}
+
 // The line of the hosts of a file that has the most markers.
 static int host_markers(struct markers *best, struct trace_file *f, int64_t origin_ns, struct error *err)
 {
@@ -119,7 +133,9 @@ static int host_markers(struct markers *best, struct trace_file *f, int64_t orig
     best->n = 0;
     for (size_t i = 0; i < f->space.n_planes && !rc; i++) {
         struct xplane *p = &f->space.planes[i];
-        for (size_t k = 0; k < p->n_lines && !rc && starts_with(p->name, "/host:"); k++) {
+        if (!starts_with(p->name, "/host:") || !may_have_markers(p))
+            continue;
+        for (size_t k = 0; k < p->n_lines && !rc; k++) {
             rc = line_markers(&here, f, p, &p->lines[k], origin_ns, false, err);
             if (!rc && here.n > best->n) {
                 struct markers swap = *best;
