@@ -101,14 +101,14 @@ static int add_programs(struct merge *m, const struct xplane *p, struct error *e
         size_t entry = pb_begin(s, PLANE_EVENT);
         pb_put_int(s, 1, row->id);
         size_t value = pb_begin(s, 2);
-        for (const uint8_t *from = r.at; pb_next(&r, &f); from = r.at) {
+        for (const uint8_t *from = r.at; pb_next(&r, &f) && !r.damage; from = r.at) {
             if (!pb_is(&f, 5, PB_BYTES)) {
                 str_add_n(s, from, (size_t)(r.at - from));
                 continue;
             }
             size_t stat = pb_begin(s, 5);
             struct pb_reader q = pb_reader(f.body.data, f.body.size);
-            for (const uint8_t *begin = q.at; pb_next(&q, &g); begin = q.at) {
+            for (const uint8_t *begin = q.at; pb_next(&q, &g) && !q.damage; begin = q.at) {
                 if (g.wire == PB_VARINT && (g.number == 1 || g.number == 7)) // an id, a reference
                     pb_put_int(s, g.number, (int64_t)(g.value + (uint64_t)before));
                 else

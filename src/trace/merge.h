@@ -13,7 +13,8 @@ struct trace_merged {
 };
 
 // Writes an XSpace of all files. A line's shift is rounded to whole ns, in which lines start. Damage met on the way is
-// added to the files' own; what is written is whole. ERR_MEMORY; ERR_INPUT when a file shrinks meanwhile, or when a
+// added to the files' own; it ends nothing in what is written, though an event or a name that is damaged is copied so.
+// ERR_MEMORY; ERR_INPUT when a file shrinks meanwhile, or when a
 // line's time would leave 64 bits.
 int trace_merge(struct trace *t, struct sink *out, struct trace_merged *done, struct error *err);
 
