@@ -109,7 +109,7 @@ static void check_result(const struct capture *c)
 
 TEST(lab_capture_plugin_spans)
 {
-    struct case_of s;
+    struct case_of s = {0};
     struct capture c;
     struct error err = {0};
     double ns[2];
@@ -129,7 +129,7 @@ TEST(lab_capture_plugin_spans)
     capture_release(&c);
 
     // Everything from the start on; what a timing loop runs is no span.
-    struct case_of whole;
+    struct case_of whole = {0};
     REQUIRE(open_case(&whole, NULL));
     whole.steps.whole = true;
     REQUIRE_OK(worker_time(whole.w, whole.program.id, &whole.arg, 1, 2, ns, &err), &err);
@@ -156,7 +156,7 @@ TEST(lab_capture_plugin_profiler)
     struct capture c;
     struct error err = {0};
     for (size_t i = 0; i < 3; i++) {
-        struct case_of s;
+        struct case_of s = {0};
         REQUIRE(open_case(&s, ways[i]));
         REQUIRE_OK(capture_run(&c, &s.steps, &err), &err);
         CHECK(c.from_plugin);
@@ -175,7 +175,7 @@ TEST(lab_capture_plugin_profiler)
 
 TEST(lab_capture_plugin_profiler_fails)
 {
-    struct case_of s;
+    struct case_of s = {0};
     struct capture c;
     struct error err = {0};
     REQUIRE(open_case(&s, "profiler-empty"));

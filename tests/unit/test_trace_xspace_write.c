@@ -12,7 +12,7 @@ static void check_event(const struct xplane *plane, const struct xevent *e, cons
 {
     const struct xmeta *row = xtable_find(&plane->event_table, e->metadata_id);
     struct xstats stats = xevent_stats(plane, e);
-    struct xstat s;
+    struct xstat s = {0};
     REQUIRE(row);
     CHECK(slice_is(row->name, name));
     CHECK_INT(e->offset_ps, offset_ps);
@@ -65,7 +65,7 @@ TEST(trace_xspace_write)
     } want[] = {
         {"step", 0, 30000, 0}, {"inner", 10000, 10000, -1}, {"step", 100000, 30000, 1}, {"inner", 110000, 10000, -1}};
     struct xevents walk = xline_events(&host->lines[0]);
-    struct xevent got;
+    struct xevent got = {0};
     size_t n = 0;
     for (; xevent_next(&walk, &got); n++) {
         REQUIRE(n < sizeof want / sizeof *want);
@@ -118,7 +118,7 @@ TEST(trace_xspace_write_programs)
     REQUIRE(metadata && CHECK_INT(metadata->event_table.n_rows, 1)); // of what is known
     CHECK(slice_is(metadata->event_table.rows[0].name, "jit_f(1)"));
     struct xstats stats = xmeta_stats(metadata, &metadata->event_table.rows[0]);
-    struct xstat s;
+    struct xstat s = {0};
     REQUIRE(xstat_next(&stats, &s));
     CHECK(s.kind == XSTAT_BYTES && s.bytes.size == 5 && memcmp(s.bytes.data, "\x0a\x03hlo", 5) == 0);
     REQUIRE(xstat_next(&stats, &s));
