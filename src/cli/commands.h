@@ -27,6 +27,7 @@
     X(trace_merge)                                                                                                     \
     X(trace_modules)                                                                                                   \
     X(trace_ops)                                                                                                       \
+    X(trace_source)                                                                                                    \
     X(trace_steps)                                                                                                     \
     X(trace_summary)                                                                                                   \
     X(trace_timeline)

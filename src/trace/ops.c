@@ -79,11 +79,8 @@ static void read_naming(struct naming *n, struct xstats walk)
     const struct {
         const char *name;
         struct slice *text;
-    } texts[] = {{"hlo_op", &op->name},
-                 {"hlo_category", &op->category},
-                 {"hlo_module", &op->module},
-                 {"tf_op", &op->scope},
-                 {"source", &op->source}};
+    } texts[] = {{"hlo_op", &op->name}, {"hlo_category", &op->category}, {"hlo_module", &op->module},
+                 {"tf_op", &op->scope}, {"source", &op->source},         {"source_stack", &op->stack}};
     struct xstat s;
     while (xstat_next(&walk, &s)) {
         const struct xmeta *row = xtable_find(&n->plane->stat_table, s.metadata_id);
@@ -172,8 +169,8 @@ static int make_rows(struct trace_ops *o, struct trace_ops_line *line, const str
     for (size_t i = 0; i < k->tally.n && !rc; i++) {
         struct trace_op *op = &o->rows[o->n_rows++];
         make_row(op, k, &k->tally.entries[i]);
-        struct slice *texts[5] = {&op->name, &op->category, &op->module, &op->scope, &op->source};
-        for (size_t j = 0; j < 5 && !rc; j++)
+        struct slice *texts[6] = {&op->name, &op->category, &op->module, &op->scope, &op->source, &op->stack};
+        for (size_t j = 0; j < 6 && !rc; j++)
             rc = copy_slice(&o->arena, texts[j], err);
     }
     file_guard_end(&g);

@@ -24,6 +24,7 @@ struct trace_op {
     struct slice module;   // "jit_f"; empty where the profile says none
     struct slice scope;    // "jit(f)/jit(main)/add": the framework's name
     struct slice source;   // "model.py:12"
+    struct slice stack;    // how it came there: a line "model.py:12" or "model.py:12:3" each, the outermost call first
     bool is_async;         // the start or the end of something that goes on meanwhile: its bytes are not of its time
     bool is_operation;     // false: a kernel or copy that carries no operation's name
     uint64_t program_id;   // 0: none

@@ -241,6 +241,27 @@ static int keep_text(struct joining *j, struct slice *to, const char *text, size
     return copy ? 0 : ERR_MEMORY;
 }
 
+// The stack frames of an instruction, the outermost first; a chain that does not end is cut.
+static int keep_stack(struct joining *j, const struct hlo_module *m, int64_t frame, struct slice *to)
+{
+    enum { DEEPEST = 256 };
+    const struct hlo_frame *frames[DEEPEST];
+    size_t n = 0;
+    for (; frame > 0 && (uint64_t)frame <= m->n_frames && n < DEEPEST; frame = m->frames[frame - 1].parent)
+        frames[n++] = &m->frames[frame - 1];
+    struct str text;
+    str_init(&text);
+    while (n-- > 0) {
+        str_add_n(&text, frames[n]->file.data, frames[n]->file.size);
+        str_addf(&text, ":%" PRId64 "\n", frames[n]->line);
+    }
+    int rc = str_check(&text, j->err);
+    if (!rc && text.length)
+        rc = keep_text(j, to, str_text(&text), text.length);
+    str_release(&text);
+    return rc;
+}
+
 static int describe(struct joining *j, const struct hlo_module *m, const struct hlo_instruction *in,
                     struct trace_op *op)
 {
@@ -254,6 +275,8 @@ static int describe(struct joining *j, const struct hlo_module *m, const struct 
     // The tracer of GPUs knows no scope, and says so.
     if (!rc && (!op->scope.size || slice_is(op->scope, "XlaModule:")) && in->metadata.op_name.size)
         rc = keep_text(j, &op->scope, (const char *)in->metadata.op_name.data, in->metadata.op_name.size);
+    if (!rc && !op->stack.size)
+        rc = keep_stack(j, m, in->metadata.frame, &op->stack);
     hlo_source(m, in, &file, &line);
     if (!rc && !op->source.size && file.size) {
         struct str text;

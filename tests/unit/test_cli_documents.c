@@ -103,3 +103,14 @@ TEST(cli_documents_trace_collectives)
     CHECK_SCHEMA("assay.trace.collectives.1.json", str_text(&cli.out), cli.out.length);
     cli_test_release(&cli);
 }
+
+TEST(cli_documents_trace_source)
+{
+    struct cli cli;
+    struct error e = {0};
+    char path[1024];
+    snprintf(path, sizeof path, "%s/tests/fixtures/traces/gpu-mi300x-jax-gemm.xplane.pb", test_top());
+    REQUIRE_OK(cli_test_run(&cli, CLI_WORDS("trace", "source", path), &e), &e);
+    CHECK_SCHEMA("assay.trace.source.1.json", str_text(&cli.out), cli.out.length);
+    cli_test_release(&cli);
+}
