@@ -189,18 +189,9 @@ static void coder_init(struct coder *c, const struct block_format *f)
     c->max = f->fraction ? ldexp(c->largest, f->fraction) : format_max(c->element);
     c->min_normal = format_min_normal(c->element);
     c->bias_gap = 1023 - c->element->bias;
-    int m = c->element->mantissa_bits;
-    float least = f->fraction ? 1 : (float)c->min_normal;
     c->kernels = block_kernels();
-    c->rule = (struct block_rule){.integer = f->fraction != 0,
-                                  .fraction = (float)(1 << f->fraction),
-                                  .max = (float)c->max,
-                                  .least = least,
-                                  .subnormals = (float)(1 << m) / least,
-                                  .mantissa = m,
-                                  .gap = f->fraction ? 0 : (uint32_t)(127 - c->element->bias) << m,
-                                  .sign = c->element->bits - 1,
-                                  .flush_by_result = f->tensor_scale};
+    c->rule = block_rule_of(c->element, f->fraction);
+    c->rule.flush_by_result = f->tensor_scale;
 }
 
 // The code of |v| rounded to nearest even and clamped: in a sum with the power of two whose last place is that of the

@@ -24,6 +24,6 @@ ISA_INLINE void store_bytes(uint8_t *to, words v)
 
 ISA_TARGET_END
 
-const struct block_kernels block_kernels_avx2 = {"avx2", code, lost};
+const struct block_kernels block_kernels_avx2 = {"avx2", code, judge, lost};
 
 #endif

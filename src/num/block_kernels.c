@@ -5,21 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "num/convert_block.h"
 #include "num/isa.h"
-
-static inline uint32_t bits_of(float v)
-{
-    uint32_t b;
-    memcpy(&b, &v, sizeof b);
-    return b;
-}
-
-static inline float float_of(uint32_t b)
-{
-    float v;
-    memcpy(&v, &b, sizeof v);
-    return v;
-}
 
 // In a sum with the power of two whose last place is that of the element, the hardware does the rounding. What is far
 // beyond the largest is cut first, so that the sum has room.
@@ -44,7 +31,7 @@ static void code(const struct block_rule *rule, const float *x, size_t n, float 
                  float *back, struct block_counts *counts)
 {
     for (size_t i = 0; i < n; i++) {
-        float v = x[i] * factor * rule->fraction, whole = rounded(rule, fabsf(v));
+        float v = rule->divides ? x[i] / factor : x[i] * factor * rule->fraction, whole = rounded(rule, fabsf(v));
         float kept = whole < rule->max ? whole : rule->max;
         uint32_t negative = bits_of(x[i]) >> 31, m = magnitude(rule, kept);
         counts->clipped += whole > rule->max;
@@ -58,6 +45,20 @@ static void code(const struct block_rule *rule, const float *x, size_t n, float 
         }
         back[i] = kept / rule->fraction * total;
         counts->overflowed += isinf(back[i]) != 0;
+    }
+}
+
+static void judge(const struct block_bound *bound, const float *x, const float *unit, size_t n, float scale,
+                  struct block_judged *judged)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (fabsf(x[i] / scale) > bound->limit)
+            continue;
+        double size = fabs((double)unit[i] * (double)scale - (double)x[i]);
+        double power = (double)float_of(bits_of(unit[i]) & 0x7f800000u);
+        power = power > bound->min_normal ? power : bound->min_normal;
+        judged->most = size > judged->most ? size : judged->most;
+        judged->beyond |= size / (double)scale > power * bound->half_step + fabs((double)unit[i]) * bound->slack;
     }
 }
 
@@ -75,7 +76,21 @@ static void lost(const float *x, const float *back, size_t n, double scale, stru
     }
 }
 
-const struct block_kernels block_kernels_portable = {"portable", code, lost};
+const struct block_kernels block_kernels_portable = {"portable", code, judge, lost};
+
+struct block_rule block_rule_of(const struct format *element, int fraction)
+{
+    int m = element->mantissa_bits;
+    float least = fraction ? 1 : (float)format_min_normal(element);
+    return (struct block_rule){.integer = fraction != 0,
+                               .fraction = (float)(1 << fraction),
+                               .max = (float)format_max(element),
+                               .least = least,
+                               .subnormals = (float)(1 << m) / least,
+                               .mantissa = m,
+                               .gap = fraction ? 0 : (uint32_t)(127 - element->bias) << m,
+                               .sign = element->bits - 1};
+}
 
 const struct block_kernels *block_kernels(void)
 {

@@ -60,7 +60,7 @@ static void code(const struct block_rule *rule, const float *x, size_t n, float 
     for (size_t i = 0; i < n; i += WORDS) {
         floats in, out;
         memcpy(&in, x + i, sizeof in);
-        floats v = in * factor * r.fraction;
+        floats v = r.divides ? in / factor : in * factor * r.fraction;
         words magnitude, kept, clips, negative = (words)in >> 31;
         code_floats(&r, (words)v & 0x7fffffff, &magnitude, &kept, &clips);
         clipped += clips;
@@ -80,6 +80,44 @@ static void code(const struct block_rule *rule, const float *x, size_t n, float 
     counts->clipped += count(clipped);
     counts->flushed += count(flushed);
     counts->overflowed += count(overflowed);
+}
+
+ISA_INLINE void judge_some(const struct block_bound *bound, const float *x, const float *unit, float scale, longs *most,
+                           longs *beyond)
+{
+    half_floats a, b;
+    memcpy(&a, x, sizeof a);
+    memcpy(&b, unit, sizeof b);
+    half_words clips = ((half_words)(a / scale) & 0x7fffffff) > (half_words)((half_floats){0} + bound->limit);
+    longs inside = ~__builtin_convertvector(clips, longs);
+    doubles u = __builtin_convertvector(b, doubles);
+    doubles power = __builtin_convertvector((half_floats)((half_words)b & 0x7f800000), doubles);
+    longs least = (longs)((doubles){0} + bound->min_normal);
+    longs size = (longs)(u * (double)scale - __builtin_convertvector(a, doubles)) & INT64_MAX & inside;
+    doubles kept = (doubles)SELECT((longs)power > least, (longs)power, least);
+    doubles allowed = kept * bound->half_step + (doubles)((longs)u & INT64_MAX) * bound->slack;
+    *most = SELECT(size > *most, size, *most);
+    *beyond |= ((doubles)size / (double)scale > allowed) & inside;
+}
+
+static void judge(const struct block_bound *bound, const float *x, const float *unit, size_t n, float scale,
+                  struct block_judged *judged)
+{
+    longs most = {0}, beyond = {0};
+    size_t i = 0;
+    for (; i + DOUBLES <= n; i += DOUBLES)
+        judge_some(bound, x + i, unit + i, scale, &most, &beyond);
+    if (i < n) {
+        float a[DOUBLES] = {0}, b[DOUBLES] = {0};
+        memcpy(a, x + i, (n - i) * sizeof *a);
+        memcpy(b, unit + i, (n - i) * sizeof *b);
+        judge_some(bound, a, b, scale, &most, &beyond);
+    }
+    for (size_t j = 0; j < DOUBLES; j++) {
+        double size = ((doubles)most)[j];
+        judged->most = size > judged->most ? size : judged->most;
+        judged->beyond |= beyond[j] != 0;
+    }
 }
 
 // 8 pairs.

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "num/block_kernels.h"
 #include "num/convert.h"
 #include "num/quantize_internal.h"
 #include "num/quantize_kernels.h"
@@ -266,6 +267,62 @@ static void encode_row_fast(struct accounts *a, const struct quant_walk *w, cons
     a->beyond |= tally.max_error_in_scales > a->bound;
 }
 
+// The same for float types, where one scale meets neighbours of one channel. A type without a code for -0 is another's.
+static bool floats_do(const struct quant_spec *spec, const struct quant_walk *w, const struct format *f)
+{
+    return f && f->zero == FORMAT_ZERO_SIGNED && !spec->reciprocal && !w->scale_step && !w->channel_step;
+}
+
+struct float_coder {
+    const struct block_kernels *k;
+    struct block_rule rule;
+    struct block_bound bound;
+};
+
+static struct float_coder float_coder_of(const struct accounts *a, const struct format *f)
+{
+    float max = (float)format_max(f), limit = max + (float)quant_half_step(f->dtype, max);
+    struct float_coder c = {
+        .k = block_kernels(),
+        .rule = block_rule_of(f, 0),
+        .bound = {format_max_code(f) & 1 ? nextafterf(limit, 0) : limit, a->min_normal, a->half_step, a->slack}};
+    c.rule.divides = 1;
+    return c;
+}
+
+static void encode_float_row(struct accounts *a, const struct quant_walk *w, const struct float_coder *c, size_t row,
+                             const float *x, const float *scales, uint8_t *codes)
+{
+    struct block_lost lost = {0};
+    struct block_counts counts = {0, 0, 0};
+    size_t scale, channel;
+    quant_walk_row(w, row, &scale, &channel);
+    for (size_t from = 0; from < w->columns; scale++) {
+        size_t end = from + quant_segment(w, from);
+        struct block_judged judged = {0, false};
+        float s = scales[scale];
+        while (from < end) {
+            size_t n = end - from < QUANT_RUN ? end - from : QUANT_RUN, at = row * w->columns + from;
+            float padded[QUANT_RUN] = {0}, unit[QUANT_RUN];
+            uint8_t bytes[QUANT_RUN];
+            memcpy(padded, x + at, n * sizeof *padded);
+            c->k->code(&c->rule, padded, (n + BLOCK_RUN - 1) / BLOCK_RUN * BLOCK_RUN, s, 1, bytes, unit, &counts);
+            memcpy(codes + at, bytes, n);
+            c->k->lost(padded, unit, n, (double)s, &lost);
+            c->k->judge(&c->bound, padded, unit, n, s, &judged);
+            from += n;
+        }
+        a->max_in_scales = fmax(a->max_in_scales, judged.most / (double)s);
+        a->beyond |= judged.beyond;
+    }
+    for (int j = 0; j < BLOCK_LANES; j++)
+        a->max_abs = fmax(a->max_abs, lost.worst[j]);
+    a->error2[channel] += quant_lanes_sum(lost.error2);
+    a->reference2[channel] += quant_lanes_sum(lost.reference2);
+    a->clipped += counts.clipped;
+    a->flushed += lost.flushed;
+}
+
 int quant_encode_tensor(const struct quant_spec *spec, const struct quant_walk *w, const struct quant_layout *l,
                         const struct quant_kernels *kernels, const float *x, const float *scales, const int32_t *zeros,
                         void *codes, struct quant_stats *stats, const char *name, struct error *err)
@@ -285,9 +342,15 @@ int quant_encode_tensor(const struct quant_spec *spec, const struct quant_walk *
     a.reference2 = a.error2 + w->channels;
     // What the kernels do with NaN and infinities is not what the spec says.
     bool fast = kernels && !stats->nonfinite && kernels_do(spec, w);
+    bool fast_floats = kernels && !stats->nonfinite && floats_do(spec, w, f);
+    struct float_coder coder = {0};
+    if (fast_floats)
+        coder = float_coder_of(&a, f);
     for (size_t row = 0; row < w->rows; row++) {
         if (fast)
             encode_row_fast(&a, w, kernels, row, x, scales, zeros, codes);
+        else if (fast_floats)
+            encode_float_row(&a, w, &coder, row, x, scales, codes);
         else
             encode_row(&a, w, row, x, scales, zeros, codes);
     }

@@ -9,6 +9,8 @@
 #include "num/block.h"
 #include "num/block_kernels.h"
 #include "num/isa.h"
+#include "num/quantize_internal.h"
+#include "num/quantize_kernels.h"
 #include "test.h"
 
 enum { ROWS = 96, COLUMNS = 70, N = ROWS * COLUMNS, LONGEST = 61 };
@@ -151,6 +153,49 @@ TEST(num_block_isa_losses_are_the_same_bits)
             CHECK(memcmp(&want, &got, sizeof want) == 0);
         }
         CHECK(want.flushed > 0 && want.worst[3] > 0);
+    }
+    isa_force(before);
+}
+
+// Codes with a scale: the loops without kernels know nothing of these.
+TEST(num_block_isa_float_codes_equal_the_plain_loops)
+{
+    static const enum dtype types[] = {DT_F8E4M3FN,   DT_F8E5M2,   DT_F8E4M3,   DT_F8E3M4,  DT_F8E4M3FNUZ,
+                                       DT_F8E5M2FNUZ, DT_F6E2M3FN, DT_F6E3M2FN, DT_F4E2M1FN};
+    static float x[N], scales[ROWS];
+    static uint8_t codes[N], want_codes[N];
+    const int64_t dims[2] = {ROWS, COLUMNS};
+    enum isa before = isa_in_force();
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        if (!isa_force((enum isa)isa))
+            continue;
+        for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+            const struct format *f = format_of(types[t]);
+            struct quant_spec spec = {.type = types[t], .granularity = QUANT_PER_CHANNEL};
+            struct error e = {0};
+            struct quant_layout l;
+            struct quant_walk w;
+            struct quant_stats got = {0}, want = {0};
+            state = t;
+            for (size_t i = 0; i < N; i++) {
+                uint64_t c = draw() % format_max_code(f);
+                double tie = (format_decode(f, c) + format_decode(f, c + 1)) / 2;
+                float s = scales[i / COLUMNS] = i / COLUMNS % 4 ? 0.013f : 0x1p-3f;
+                float v = (float)((draw() % 3 ? tie : format_max(f) * (1 + (draw() % 64) * 0x1p-8)) * (double)s);
+                x[i] = draw() % 4 == 0 ? nextafterf(v, draw() % 2 ? 0 : INFINITY) : draw() % 32 == 0 ? any_finite() : v;
+                x[i] = draw() % 2 ? -x[i] : x[i];
+            }
+            REQUIRE_OK(quant_layout(&spec, dims, 2, "w", &l, &e), &e);
+            quant_walk_init(&w, &spec, dims, 2, N);
+            REQUIRE_OK(quant_encode_tensor(&spec, &w, &l, NULL, x, scales, NULL, want_codes, &want, "w", &e), &e);
+            REQUIRE_OK(quant_encode_tensor(&spec, &w, &l, quant_kernels(), x, scales, NULL, codes, &got, "w", &e), &e);
+            CHECK(memcmp(codes, want_codes, N) == 0);
+            CHECK_INT(got.clipped, want.clipped);
+            CHECK_INT(got.flushed, want.flushed);
+            CHECK(got.max_abs_error == want.max_abs_error && got.max_error_in_scales == want.max_error_in_scales);
+            CHECK(got.bound_holds == want.bound_holds && got.worst_channel == want.worst_channel);
+            CHECK_NEAR(got.rel_l2, want.rel_l2, 1e-12 * want.rel_l2); // sums in another order
+        }
     }
     isa_force(before);
 }
