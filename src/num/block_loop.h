@@ -70,7 +70,7 @@ static void code(const struct block_rule *rule, const float *x, size_t n, float 
             magnitude = (magnitude ^ negative) - negative;
             out = __builtin_convertvector(magnitude, floats) * step * total;
         } else {
-            magnitude |= negative & (1 << r.sign);
+            magnitude |= negative & ((words){0} + (1 << r.sign));
             out = (floats)(kept | ((words)in & INT32_MIN)) * total;
         }
         store_bytes(codes + i, magnitude);
