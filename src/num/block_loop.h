@@ -56,6 +56,7 @@ static void code(const struct block_rule *rule, const float *x, size_t n, float 
 {
     const struct block_rule r = *rule;
     const float step = 1 / r.fraction;
+    const int32_t sign = 1 << r.sign;
     words clipped = {0}, flushed = {0}, overflowed = {0};
     for (size_t i = 0; i < n; i += WORDS) {
         floats in, out;
@@ -70,7 +71,7 @@ static void code(const struct block_rule *rule, const float *x, size_t n, float 
             magnitude = (magnitude ^ negative) - negative;
             out = __builtin_convertvector(magnitude, floats) * step * total;
         } else {
-            magnitude |= negative & ((words){0} + (1 << r.sign));
+            magnitude |= negative & sign;
             out = (floats)(kept | ((words)in & INT32_MIN)) * total;
         }
         store_bytes(codes + i, magnitude);
