@@ -50,7 +50,9 @@ struct reading {
 // A writer of C strings leaves "(null)" where there was none.
 static struct slice known_text(struct slice s)
 {
-    return slice_is(s, "(null)") ? (struct slice){0} : s;
+    if (slice_is(s, "(null)"))
+        s.size = 0;
+    return s;
 }
 
 static void read_stats(struct record *r, const struct xplane *p, const struct xevent *e)

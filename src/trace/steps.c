@@ -309,12 +309,11 @@ static int steps_of_program(struct trace_steps *s, const char *wanted, struct er
         int64_t index = 0;
         for (size_t i = 0; i < r->n && !rc; i++) {
             struct trace_run run = r->items[i];
-            if (first[run.program] == program)
-                rc = add_step(
-                    s,
-                    (struct trace_step){
-                        .device = d, .index = index++, .start_ps = run.start_ps, .work_ps = run.end_ps - run.start_ps},
-                    err);
+            if (first[run.program] != program)
+                continue;
+            struct trace_step step = {
+                .device = d, .index = index++, .start_ps = run.start_ps, .work_ps = run.end_ps - run.start_ps};
+            rc = add_step(s, step, err);
         }
     }
     return rc;

@@ -82,8 +82,8 @@ struct trace_steps {
     size_t outliers;
 };
 
-// program: a step is each execution of it; NULL: found out. A profile without a device whose host has marked steps, as a
-// capture of ours on a CPU, has that host as its device: it is busy while any event but the markers lasts.
+// program: a step is each execution of it; NULL: found out. A profile without a device whose host has marked steps, as
+// a capture of ours on a CPU, has that host as its device: it is busy while any event but the markers lasts.
 int trace_steps(struct trace *t, const char *program, struct trace_steps *out, struct error *err);
 void trace_steps_release(struct trace_steps *s);
 
