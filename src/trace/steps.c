@@ -312,8 +312,9 @@ static int steps_of_program(struct trace_steps *s, const char *wanted, struct er
             if (first[run.program] != program)
                 continue;
             struct trace_step step = {
-                .device = d, .index = index++, .start_ps = run.start_ps, .work_ps = run.end_ps - run.start_ps};
+                .device = d, .index = index, .start_ps = run.start_ps, .work_ps = run.end_ps - run.start_ps};
             rc = add_step(s, step, err);
+            index++;
         }
     }
     return rc;
