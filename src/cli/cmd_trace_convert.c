@@ -84,7 +84,7 @@ static int run(struct cli *cli, struct error *err)
 {
     struct trace t;
     struct sink sink = {.fd = -1};
-    struct trace_converted done;
+    struct trace_converted done = {0};
     const struct target *target = NULL;
     const char *out = cli_string(cli, "out");
     if (!out)

@@ -82,7 +82,7 @@ static int run(struct cli *cli, struct error *err)
 {
     struct trace t;
     struct sink sink = {.fd = -1};
-    struct trace_merged done;
+    struct trace_merged done = {0};
     const char *out = cli_string(cli, "out");
     if (!out)
         return error_set(err, ERR_USAGE, "--out", "is needed: the file to write");
