@@ -12,7 +12,7 @@ static void files_json(struct jw *w, const struct trace *t, const struct trace_m
 {
     jw_key(w, "clocks");
     jw_array(w);
-    for (size_t i = 0; i < t->n_files; i++) {
+    for (size_t i = 0; done->epochs && i < t->n_files; i++) {
         const struct trace_epoch *e = &done->epochs[i];
         jw_object(w);
         jw_kv_string(w, "host", t->files[i].host);
@@ -30,7 +30,7 @@ static void files_json(struct jw *w, const struct trace *t, const struct trace_m
 
 static void files_text(struct cli *cli, const struct trace *t, const struct trace_merged *done)
 {
-    for (size_t i = 0; i < t->n_files; i++) {
+    for (size_t i = 0; done->epochs && i < t->n_files; i++) {
         const struct trace_epoch *e = &done->epochs[i];
         str_add(&cli->out, "  ");
         str_add_terminal(&cli->out, t->files[i].host, strlen(t->files[i].host));
