@@ -21,6 +21,8 @@ static int run(struct cli *cli, struct error *err)
         const struct command *c = name ? command_find(commands, name) : NULL;
         if (!name)
             rc = ERR_MEMORY;
+        else if (!c && !man && manual_group(cli, commands, name, &text))
+            ;
         else if (!c)
             rc = command_unknown(commands, name, err);
         else if (man)

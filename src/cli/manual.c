@@ -271,6 +271,22 @@ static const char *const about[] = {
     "sheet, D derived by a formula, M measured; where no number can be given it is null and says why.",
     NULL};
 
+// The commands whose names begin with `prefix`.
+static void command_list(struct page *p, const struct command *const *all, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    int widest = 0;
+    section(p, "COMMANDS");
+    for (size_t i = 0; all[i]; i++) {
+        int width = strncmp(all[i]->name, prefix, n) == 0 ? (int)strlen(all[i]->name) : 0;
+        widest = width > widest ? width : widest;
+    }
+    for (size_t i = 0; all[i]; i++) {
+        if (strncmp(all[i]->name, prefix, n) == 0)
+            item(p, all[i]->name, all[i]->summary, INDENT + widest + 2);
+    }
+}
+
 static void program_page(struct page *p, const struct command *const *all)
 {
     header(p, "assay");
@@ -282,14 +298,7 @@ static void program_page(struct page *p, const struct command *const *all)
     section(p, "DESCRIPTION");
     for (size_t i = 0; about[i]; i++)
         paragraph(p, about[i], i == 0);
-    section(p, "COMMANDS");
-    int widest = 0;
-    for (size_t i = 0; all[i]; i++) {
-        int n = (int)strlen(all[i]->name);
-        widest = n > widest ? n : widest;
-    }
-    for (size_t i = 0; all[i]; i++)
-        item(p, all[i]->name, all[i]->summary, INDENT + widest + 2);
+    command_list(p, all, "");
     section(p, "GLOBAL OPTIONS");
     options(p, global_options);
     section(p, "EXIT STATUS");
@@ -318,6 +327,23 @@ void manual_program(const struct cli *cli, const struct command *const *commands
 {
     struct page p = text_page(cli, out);
     program_page(&p, commands);
+}
+
+bool manual_group(const struct cli *cli, const struct command *const *commands, const char *group, struct str *out)
+{
+    struct page p = text_page(cli, out);
+    char prefix[64], name[72], what[96];
+    int n = snprintf(prefix, sizeof prefix, "%s ", group);
+    size_t members = 0;
+    for (size_t i = 0; commands[i] && n < (int)sizeof prefix; i++)
+        members += strncmp(commands[i]->name, prefix, (size_t)n) == 0;
+    if (!members)
+        return false;
+    snprintf(name, sizeof name, "assay %s", group);
+    snprintf(what, sizeof what, "a group of commands; `assay help %s NAME` says more of each", group);
+    name_section(&p, name, what);
+    command_list(&p, commands, prefix);
+    return true;
 }
 
 void manual_command_roff(const struct command *c, struct str *out)
