@@ -25,7 +25,7 @@ static void columns(struct table *t, bool together)
 
 static void row(struct table *t, const struct trace_modules *m, const struct trace_module *r)
 {
-    const struct trace_program *p = &m->programs[r->program];
+    const struct trace_executed *p = &m->programs[r->program];
     const double ps[] = {(double)r->total_ps, r->mean_ps, (double)r->min_ps, r->p50_ps,
                          r->p90_ps,           r->p99_ps,  (double)r->max_ps};
     table_row(t);

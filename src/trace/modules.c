@@ -32,13 +32,13 @@ static int find_program(struct finder *f, struct slice name, uint64_t id, uint32
     bool again;
     if (idmap_get(&f->known, hash, out))
         return 0;
-    struct trace_program *more =
+    struct trace_executed *more =
         arena_grow(&m->arena, m->programs, &m->cap_programs, m->n_programs + 1, sizeof *more, err);
     const char *copy = more ? arena_strndup(&m->arena, (const char *)name.data, name.size, err) : NULL;
     if (!copy || m->n_programs >= UINT32_MAX / 2)
         return ERR_MEMORY;
     m->programs = more;
-    m->programs[m->n_programs] = (struct trace_program){{(const uint8_t *)copy, name.size}, id};
+    m->programs[m->n_programs] = (struct trace_executed){{(const uint8_t *)copy, name.size}, id};
     *out = (uint32_t)m->n_programs++;
     return idmap_put(&f->known, hash, *out, &again, err);
 }
@@ -329,7 +329,7 @@ static void text(struct jw *w, const char *key, struct slice s)
 
 static void row_json(struct jw *w, const struct trace_modules *m, const struct trace_module *row)
 {
-    const struct trace_program *p = &m->programs[row->program];
+    const struct trace_executed *p = &m->programs[row->program];
     char id[32];
     snprintf(id, sizeof id, "%llu", (unsigned long long)p->id);
     jw_object(w);

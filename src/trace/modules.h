@@ -13,7 +13,8 @@
 #include "base/json.h"
 #include "trace/device.h"
 
-struct trace_program {
+// A program that ran.
+struct trace_executed {
     struct slice name; // "jit_f", a copy
     uint64_t id;       // program_id, on a TPU a fingerprint; 0: none
 };
@@ -34,7 +35,7 @@ struct trace_runs {
 struct trace_modules {
     struct arena arena;
     struct trace_devices devices;
-    struct trace_program *programs;
+    struct trace_executed *programs;
     size_t n_programs, cap_programs;
     struct trace_runs *of_device; // one for each device
 };
