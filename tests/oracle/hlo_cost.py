@@ -25,6 +25,7 @@ from jaxlib import _hlo, _jax
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OUT = os.path.join(TOP, "tests/fixtures/ir/hlo_cost.json")
+jax.config.update("jax_hlo_source_file_canonicalization_regex", re.escape(TOP) + "/")  # names from the top of the tree
 CPU = jax.devices()[0].client
 ADD = "add { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] add(a, b) }\n"
 GE = "ge { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = pred[] compare(a, b), direction=GE }\n"
