@@ -39,6 +39,19 @@ static inline bool size_product(const int64_t *dims, int rank, size_t *out)
     return true;
 }
 
+// a+b and a*b, or INT64_MAX when that leaves 64 bits at either end: for sums and sizes that are never negative.
+static inline int64_t add_saturated(int64_t a, int64_t b)
+{
+    int64_t r;
+    return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
+}
+
+static inline int64_t multiply_saturated(int64_t a, int64_t b)
+{
+    int64_t r;
+    return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
+}
+
 // Rounds n up to a multiple of align (a power of two); saturates at SIZE_MAX.
 static inline size_t size_align(size_t n, size_t align)
 {

@@ -218,6 +218,15 @@ void jw_kv_null(struct jw *w, const char *key)
     jw_null(w);
 }
 
+void jw_kv_slice(struct jw *w, const char *key, struct slice s)
+{
+    jw_key(w, key);
+    if (s.size)
+        jw_string_n(w, (const char *)s.data, s.size);
+    else
+        jw_null(w);
+}
+
 json_t *json_parse(const char *text, size_t n, const char *name, struct error *err)
 {
     json_error_t je;

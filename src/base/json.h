@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/slice.h"
 #include "base/str.h"
 
 // Writes one document into `out`. Misuse (a value without a key in an object, an unbalanced end) sets `failed`.
@@ -44,6 +45,7 @@ void jw_kv_uint(struct jw *w, const char *key, uint64_t v);
 void jw_kv_double(struct jw *w, const char *key, double v);
 void jw_kv_bool(struct jw *w, const char *key, bool v);
 void jw_kv_null(struct jw *w, const char *key);
+void jw_kv_slice(struct jw *w, const char *key, struct slice s); // null for an empty one
 
 // Shortest decimal that strtod reads back to the same double (at most 17 digits), always with the meaning of a JSON
 // number.

@@ -18,12 +18,7 @@
 #include <string.h>
 
 #include "base/pbwire.h"
-
-// Bytes that belong to somebody else, not terminated.
-struct slice {
-    const uint8_t *data;
-    size_t size;
-};
+#include "base/slice.h"
 
 struct pb_reader {
     const uint8_t *at, *end;

@@ -15,12 +15,6 @@
 
 #define MAX_INDEX_BYTES 100000000u
 
-static bool ends_with(const char *s, const char *end)
-{
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && strcmp(s + n - m, end) == 0;
-}
-
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -147,7 +141,7 @@ static bool begins_as_gguf(const struct file_map *map)
 static int add_file(struct checkpoint *c, size_t file, struct error *err)
 {
     const struct file_map *map = &c->files[file];
-    if (begins_as_gguf(map) || ends_with(map->path, ".gguf"))
+    if (begins_as_gguf(map) || str_ends_with(map->path, ".gguf"))
         return add_gguf(c, file, err);
     char *header = NULL;
     size_t bytes = 0;
@@ -327,7 +321,7 @@ int checkpoint_open(struct checkpoint *c, const char *path, struct error *err)
     int rc;
     if (dir_exists(path))
         rc = open_directory(c, path, err);
-    else if (ends_with(path, ".index.json"))
+    else if (str_ends_with(path, ".index.json"))
         rc = open_index(c, path, err);
     else
         rc = open_single(c, path, err);

@@ -122,12 +122,6 @@ double hlo_convolution_flop(const struct hlo_attributes *a, const struct hlo_sha
 
 // ---- Libraries
 
-static bool begins(struct slice s, const char *text)
-{
-    size_t n = strlen(text);
-    return s.size >= n && memcmp(s.data, text, n) == 0;
-}
-
 static const struct hlo_shape *operand(const struct hlo_instruction *in, size_t i)
 {
     static const struct hlo_shape none = {.kind = HLO_TOKEN};
@@ -213,9 +207,9 @@ static double onednn_flop(const struct hlo_instruction *in, struct slice config)
 static double dnn_flop(const struct hlo_instruction *in, const struct hlo_attributes *a)
 {
     const struct hlo_shape *result = hlo_first_array(&in->shape), *x = operand(in, 0), *y = operand(in, 1);
-    if (begins(a->custom_call_target, "__cudnn$convBackwardInput"))
+    if (slice_starts_with(a->custom_call_target, "__cudnn$convBackwardInput"))
         return hlo_convolution_flop(a, result, y, x);
-    if (begins(a->custom_call_target, "__cudnn$convBackwardFilter"))
+    if (slice_starts_with(a->custom_call_target, "__cudnn$convBackwardFilter"))
         return hlo_convolution_flop(a, x, result, y);
     return hlo_convolution_flop(a, x, y, result);
 }
@@ -335,18 +329,18 @@ void hlo_custom_call_cost(const struct hlo_instruction *in, const struct hlo_att
                                             "AllocateBuffer", "LayoutConstraint",     NULL};
     struct slice target = a->custom_call_target;
     for (size_t i = 0; free_ones[i]; i++) {
-        if (target.size == strlen(free_ones[i]) && begins(target, free_ones[i]))
+        if (target.size == strlen(free_ones[i]) && slice_starts_with(target, free_ones[i]))
             return;
     }
-    if (begins(target, "__cublas$"))
+    if (slice_starts_with(target, "__cublas$"))
         product(in, blas_flop(in, a->backend_config), out);
-    else if (begins(target, "__cudnn$conv") || begins(target, "__onednn$conv"))
+    else if (slice_starts_with(target, "__cudnn$conv") || slice_starts_with(target, "__onednn$conv"))
         product(in, dnn_flop(in, a), out);
-    else if (begins(target, "__onednn$matmul"))
+    else if (slice_starts_with(target, "__onednn$matmul"))
         product(in, onednn_flop(in, a->backend_config), out);
     else if (estimated(a->backend_config, out, operand(in, 0)->dtype))
         return;
-    else if (target.size == 15 && begins(target, "tpu_custom_call"))
+    else if (target.size == 15 && slice_starts_with(target, "tpu_custom_call"))
         tpu_kernel(in, a, out);
     else
         out->flop_reason = out->bytes_reason = "a custom call of which nothing is known";

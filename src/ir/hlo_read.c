@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/idmap.h"
 #include "ir/hlo.h"
 
@@ -472,30 +473,18 @@ int hlo_read(struct hlo_module *m, const void *bytes, size_t size, const char *n
 
 bool hlo_is(const struct hlo_instruction *in, const char *opcode)
 {
-    return in->opcode.size == strlen(opcode) && memcmp(in->opcode.data, opcode, in->opcode.size) == 0;
+    return slice_is(in->opcode, opcode);
 }
 
 // ---- Sizes
-
-static int64_t add(int64_t a, int64_t b)
-{
-    int64_t r;
-    return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
-}
-
-static int64_t multiply(int64_t a, int64_t b)
-{
-    int64_t r;
-    return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
-}
 
 int64_t hlo_shape_elements(const struct hlo_shape *s)
 {
     int64_t n = s->kind == HLO_ARRAY;
     for (int i = 0; i < s->rank && s->kind == HLO_ARRAY; i++)
-        n = s->dims[i] ? multiply(n, s->dims[i]) : 0;
+        n = s->dims[i] ? multiply_saturated(n, s->dims[i]) : 0;
     for (size_t i = 0; i < s->n_elements; i++)
-        n = add(n, hlo_shape_elements(&s->elements[i]));
+        n = add_saturated(n, hlo_shape_elements(&s->elements[i]));
     return n;
 }
 
@@ -503,10 +492,10 @@ int64_t hlo_shape_bytes(const struct hlo_shape *s)
 {
     int64_t n = 0;
     if (s->kind == HLO_ARRAY) {
-        int64_t bits = multiply(hlo_shape_elements(s), dtype_bits(s->dtype));
+        int64_t bits = multiply_saturated(hlo_shape_elements(s), dtype_bits(s->dtype));
         n = bits == INT64_MAX ? bits : (bits + 7) / 8;
     }
     for (size_t i = 0; i < s->n_elements; i++)
-        n = add(n, hlo_shape_bytes(&s->elements[i]));
+        n = add_saturated(n, hlo_shape_bytes(&s->elements[i]));
     return n;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "trace/busy.h"
 #include "trace/clock.h"
 #include "trace/collectives_hlo.h"
@@ -58,19 +59,6 @@ struct walking {
     size_t depth, cap_stack;
     struct error *err;
 };
-
-static int compare(struct slice a, struct slice b)
-{
-    size_t n = a.size < b.size ? a.size : b.size;
-    int c = n ? memcmp(a.data, b.data, n) : 0;
-    return c ? c : (a.size > b.size) - (a.size < b.size);
-}
-
-static bool starts_with(struct slice s, const char *text)
-{
-    size_t n = strlen(text);
-    return s.size >= n && memcmp(s.data, text, n) == 0;
-}
 
 struct event {
     struct slice name, module, category;
@@ -136,7 +124,7 @@ static void classify(struct event *e, const struct walking *w, const struct xpla
         e->kind = e->facts->kind;
     } else {
         e->part = collective_of_name(e->name, &e->kind);
-        if (!e->part && compare(own, e->name) != 0) // a kernel of a library, for an operation of another name
+        if (!e->part && slice_compare(own, e->name) != 0) // a kernel of a library, for an operation of another name
             e->part = collective_of_name(own, &e->kind);
     }
     if (e->part && !w->copies && strcmp(e->kind, "copy") == 0)
@@ -151,10 +139,10 @@ static bool computes(const struct event *e)
     for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
         size_t n = strlen(frames[i]);
         if (slice_is(e->category, frames[i]) ||
-            (starts_with(e->name, frames[i]) && (e->name.size == n || e->name.data[n] == '.')))
+            (slice_starts_with(e->name, frames[i]) && (e->name.size == n || e->name.data[n] == '.')))
             return false;
     }
-    return !starts_with(e->name, "Memcpy") && !starts_with(e->name, "Memset");
+    return !slice_starts_with(e->name, "Memcpy") && !slice_starts_with(e->name, "Memset");
 }
 
 // ---- Time that a line computes
@@ -244,13 +232,6 @@ static int add_run(struct walking *w, const struct run *run)
     return 0;
 }
 
-static int keep(struct arena *arena, struct slice *s, struct error *err)
-{
-    const char *text = s->size ? arena_strndup(arena, (const char *)s->data, s->size, err) : "";
-    s->data = (const uint8_t *)text;
-    return text ? 0 : ERR_MEMORY;
-}
-
 static int add_event(struct walking *w, const struct event *e, size_t device, const struct trace_span *s, bool async)
 {
     struct run run = {.program = e->program,
@@ -262,9 +243,9 @@ static int add_event(struct walking *w, const struct event *e, size_t device, co
                       .device = device,
                       .start_ps = s->start_ps,
                       .end_ps = s->end_ps};
-    int rc = keep(&w->out->arena, &run.name, w->err);
+    int rc = slice_copy(&w->out->arena, &run.name, w->err);
     if (!rc)
-        rc = keep(&w->out->arena, &run.module, w->err);
+        rc = slice_copy(&w->out->arena, &run.module, w->err);
     if (rc || async || e->part == COLLECTIVE_WHOLE)
         return rc ? rc : add_run(w, &run);
     struct half *more = arena_grow(&w->arena, w->halves, &w->cap_halves, w->n_halves + 1, sizeof *more, w->err);
@@ -308,7 +289,7 @@ static int by_start_and_time(const void *a, const void *b)
     const struct half *x = a, *y = b;
     if (x->run.program != y->run.program)
         return x->run.program < y->run.program ? -1 : 1;
-    int c = compare(x->run.name, y->run.name);
+    int c = slice_compare(x->run.name, y->run.name);
     if (c)
         return c;
     if (x->run.start_ps != y->run.start_ps)
@@ -346,7 +327,7 @@ static int pair_halves(struct walking *w, bool skip)
     for (size_t i = 0; i < w->n_halves && !rc && !skip; i++) {
         struct half *start = &w->halves[i], *end = i + 1 < w->n_halves ? &w->halves[i + 1] : NULL;
         bool pair = start->part == COLLECTIVE_START && end && end->part == COLLECTIVE_DONE &&
-                    start->run.program == end->run.program && compare(start->run.name, end->run.name) == 0;
+                    start->run.program == end->run.program && slice_compare(start->run.name, end->run.name) == 0;
         if (!pair) {
             w->out->unpaired++;
             continue;
@@ -422,9 +403,9 @@ static int same_operation(const struct run *x, const struct run *y)
 {
     if (x->program != y->program)
         return x->program < y->program ? -1 : 1;
-    int c = compare(x->name, y->name);
+    int c = slice_compare(x->name, y->name);
     c = c ? c : strcmp(x->kind, y->kind);
-    c = c ? c : compare(x->module, y->module);
+    c = c ? c : slice_compare(x->module, y->module);
     return c ? c : (int)x->is_async - (int)y->is_async;
 }
 
@@ -512,23 +493,17 @@ static void settle_group(struct run *runs, size_t n, uint64_t *seen, uint64_t *s
     }
 }
 
-static int64_t sum(int64_t a, int64_t b)
-{
-    int64_t r;
-    return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
-}
-
 static void count(struct trace_collective_times *t, const struct run *r)
 {
     int64_t whole = r->end_ps - r->start_ps;
     t->runs++;
-    t->total_ps = sum(t->total_ps, whole);
-    t->hidden_ps = sum(t->hidden_ps, r->hidden_ps);
+    t->total_ps = add_saturated(t->total_ps, whole);
+    t->hidden_ps = add_saturated(t->hidden_ps, r->hidden_ps);
     if (r->wait_ps < 0)
         return;
     t->matched++;
-    t->wait_ps = sum(t->wait_ps, r->wait_ps);
-    t->transfer_ps = sum(t->transfer_ps, whole - r->wait_ps);
+    t->wait_ps = add_saturated(t->wait_ps, r->wait_ps);
+    t->transfer_ps = add_saturated(t->transfer_ps, whole - r->wait_ps);
 }
 
 // All runs of one operation, by device and time.
@@ -573,7 +548,7 @@ static int by_total(const void *a, const void *b)
         return x->times.total_ps < y->times.total_ps ? 1 : -1;
     if (x->program_id != y->program_id)
         return x->program_id < y->program_id ? -1 : 1;
-    return compare(x->name, y->name);
+    return slice_compare(x->name, y->name);
 }
 
 static int make_rows(struct walking *w)

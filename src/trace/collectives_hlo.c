@@ -7,12 +7,6 @@
 
 #include "trace/ops_hlo.h"
 
-static bool starts_with(struct slice s, const char *text)
-{
-    size_t n = strlen(text);
-    return s.size >= n && memcmp(s.data, text, n) == 0;
-}
-
 // A kernel of a library has the kind in its name.
 static const char *kind_of_kernel(struct slice name)
 {
@@ -46,13 +40,13 @@ enum collective_part collective_of_name(struct slice name, const char **kind)
                  {"recv", "recv"},
                  {"copy", "copy"}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (!starts_with(name, kinds[i].name))
+        if (!slice_starts_with(name, kinds[i].name))
             continue;
         size_t n = strlen(kinds[i].name);
         struct slice rest = {name.data + n, name.size - n};
-        enum collective_part part = starts_with(rest, "-start")  ? COLLECTIVE_START
-                                    : starts_with(rest, "-done") ? COLLECTIVE_DONE
-                                                                 : COLLECTIVE_WHOLE;
+        enum collective_part part = slice_starts_with(rest, "-start")  ? COLLECTIVE_START
+                                    : slice_starts_with(rest, "-done") ? COLLECTIVE_DONE
+                                                                       : COLLECTIVE_WHOLE;
         *kind = kinds[i].kind;
         if (part == COLLECTIVE_WHOLE && rest.size && rest.data[0] != '.' && rest.data[0] != '-')
             continue; // "copy_fusion", "sendto"
@@ -68,19 +62,12 @@ enum collective_part collective_of_name(struct slice name, const char **kind)
 
 // ---- HLO
 
-static int compare(struct slice a, struct slice b)
-{
-    size_t n = a.size < b.size ? a.size : b.size;
-    int c = n ? memcmp(a.data, b.data, n) : 0;
-    return c ? c : (a.size > b.size) - (a.size < b.size);
-}
-
 static int by_name(const void *a, const void *b)
 {
     const struct collective_facts *x = a, *y = b;
     if (x->program != y->program)
         return x->program < y->program ? -1 : 1;
-    return compare(x->name, y->name);
+    return slice_compare(x->name, y->name);
 }
 
 const struct collective_facts *collective_facts_find(const struct collective_facts *facts, size_t n, uint64_t program,
@@ -121,13 +108,6 @@ static int64_t bytes_of(const struct hlo_instruction *in)
                 (hlo_is(in, "all-gather-start") || hlo_is(in, "collective-permute-start") || hlo_is(in, "copy-start"));
     results = hlo_shape_bytes(pair ? &in->shape.elements[1] : &in->shape);
     return operands > results ? operands : results;
-}
-
-static int keep(struct arena *arena, struct slice *s, struct error *err)
-{
-    const char *text = s->size ? arena_strndup(arena, (const char *)s->data, s->size, err) : "";
-    s->data = (const uint8_t *)text;
-    return text ? 0 : ERR_MEMORY;
 }
 
 // Lists point into the arena of the attributes, which is the result's.
@@ -174,9 +154,9 @@ static int add(struct collecting *c, const struct hlo_module *m, const struct hl
         .program = program, .name = in->name, .kind = kind, .part = part, .bytes = bytes_of(of)};
     if (part == COLLECTIVE_DONE && in->n_operands)
         f->start = in->operands[0]->name;
-    int rc = keep(c->arena, &f->name, c->err);
+    int rc = slice_copy(c->arena, &f->name, c->err);
     if (!rc)
-        rc = keep(c->arena, &f->start, c->err);
+        rc = slice_copy(c->arena, &f->start, c->err);
     return rc ? rc : read_groups(f, m, of, c->arena, c->err);
 }
 

@@ -15,15 +15,6 @@ double trace_collective_rate(const struct trace_collective *c)
     return (double)c->bytes * (double)c->times.matched / ((double)c->times.transfer_ps * 1e-12);
 }
 
-static void text(struct jw *w, const char *key, struct slice s)
-{
-    jw_key(w, key);
-    if (s.size)
-        jw_string_n(w, (const char *)s.data, s.size);
-    else
-        jw_null(w);
-}
-
 static void known(struct jw *w, const char *key, int64_t value, bool is_known)
 {
     jw_key(w, key);
@@ -49,10 +40,10 @@ static void row_json(struct jw *w, const struct trace_collective *c)
     char id[24];
     snprintf(id, sizeof id, "%" PRIu64, c->program_id);
     jw_object(w);
-    text(w, "name", c->name);
+    jw_kv_slice(w, "name", c->name);
     jw_kv_string(w, "kind", c->kind);
     jw_kv_string(w, "program_id", c->program_id ? id : NULL); // beyond 2^53
-    text(w, "module", c->module);
+    jw_kv_slice(w, "module", c->module);
     jw_kv_bool(w, "is_async", c->is_async);
     known(w, "bytes", c->bytes, c->bytes >= 0);
     known(w, "groups", c->groups, c->groups > 0);
@@ -77,7 +68,7 @@ void trace_collectives_json(const struct trace *t, const struct trace_collective
     jw_array(w);
     for (size_t i = 0; i < c->found.n; i++) {
         jw_object(w);
-        text(w, "name", c->devices[i].device->name);
+        jw_kv_slice(w, "name", c->devices[i].device->name);
         jw_kv_string(w, "host", c->devices[i].device->file->host);
         jw_kv_int(w, "compute_ps", c->devices[i].compute_ps);
         times_json(w, &c->devices[i].times);

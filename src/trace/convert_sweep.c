@@ -6,11 +6,6 @@
 
 #define GAP_PS 1000000 // between two operations of the same place: shorter ones do not part a slice
 
-static bool same(struct slice a, struct slice b)
-{
-    return a.size == b.size && (a.data == b.data || !a.size || memcmp(a.data, b.data, a.size) == 0);
-}
-
 int sweep_init(struct sweep *s, const struct xplane *p, const char *stat, bool split, struct arena *arena,
                struct error *err)
 {
@@ -113,10 +108,10 @@ static void show(struct sweep *s, struct form *f, struct slice path, int64_t ps,
         close_to(s, f, 0, s->idle_ps, err);
         s->path = (struct slice){0};
     }
-    if (s->path.size && same(s->path, path))
+    if (s->path.size && slice_equal(s->path, path))
         return;
     size_t n = split_path(s, path, parts), common = 0;
-    while (common < n && common < s->n_shown && same(parts[common], s->shown[common]))
+    while (common < n && common < s->n_shown && slice_equal(parts[common], s->shown[common]))
         common++;
     close_to(s, f, common, was_idle ? s->idle_ps : ps, err);
     for (size_t i = common; i < n; i++)

@@ -12,12 +12,6 @@ const char *trace_device_kind_name(enum trace_device_kind kind)
     return names[kind];
 }
 
-static bool starts_with(struct slice s, const char *text)
-{
-    size_t n = strlen(text);
-    return s.size >= n && memcmp(s.data, text, n) == 0;
-}
-
 // The number right after `prefix`, at most nine digits, and where it ends; -1 when there is none.
 static int number_after(struct slice s, const char *prefix, size_t *end)
 {
@@ -33,16 +27,16 @@ static int number_after(struct slice s, const char *prefix, size_t *end)
 static bool device_kind(struct slice name, enum trace_device_kind *kind, int *ordinal)
 {
     size_t end;
-    if (starts_with(name, "/device:GPU:")) {
+    if (slice_starts_with(name, "/device:GPU:")) {
         *kind = TRACE_GPU;
         *ordinal = number_after(name, "/device:GPU:", &end);
         return true;
     }
-    if (!starts_with(name, "/device:TPU:"))
+    if (!slice_starts_with(name, "/device:TPU:"))
         return false;
     *ordinal = number_after(name, "/device:TPU:", &end);
     struct slice rest = {name.data + end, name.size - end};
-    *kind = starts_with(rest, " SparseCore") ? TRACE_SPARSE_CORE : TRACE_TPU;
+    *kind = slice_starts_with(rest, " SparseCore") ? TRACE_SPARSE_CORE : TRACE_TPU;
     return *ordinal >= 0;
 }
 
@@ -140,7 +134,7 @@ static bool line_counts(const struct trace_device *d, struct xline *l, int64_t h
     case TRACE_SPARSE_CORE:
         return slice_is(l->name, "Sparse Core Ops");
     case TRACE_GPU:
-        return starts_with(l->name, "Stream #");
+        return slice_starts_with(l->name, "Stream #");
     case TRACE_HOST:
         return has_operations(d->plane, l, hlo_op);
     }
@@ -163,10 +157,8 @@ static int add_device(struct trace *t, struct trace_devices *out, struct trace_d
     if (d.kind == TRACE_HOST && !d.n_lines)
         return 0;
     read_facts(t, &d, err);
-    d.name = (struct slice){
-        (const uint8_t *)arena_strndup(&t->arena, (const char *)d.plane->name.data, d.plane->name.size, err),
-        d.plane->name.size};
-    if (!d.name.data)
+    d.name = d.plane->name;
+    if (slice_copy(&t->arena, &d.name, err))
         return ERR_MEMORY;
     struct trace_device *items = arena_grow(&t->arena, out->items, &out->cap, out->n + 1, sizeof d, err);
     if (!items)
@@ -189,7 +181,7 @@ static int find_in_file(struct trace *t, struct trace_file *f, struct trace_devi
     }
     for (size_t i = 0; i < f->space.n_planes && out->n == before; i++) {
         struct trace_device d = {.kind = TRACE_HOST, .file = f, .plane = &f->space.planes[i], .ordinal = -1};
-        if (!starts_with(d.plane->name, "/host:CPU"))
+        if (!slice_starts_with(d.plane->name, "/host:CPU"))
             continue;
         int rc = add_device(t, out, d, err);
         if (rc)

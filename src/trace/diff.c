@@ -51,18 +51,11 @@ struct diff_interval diff_means(const struct diff_side *a, const struct diff_sid
 
 // ---- Rows of both sides by their names
 
-static int compare(struct slice a, struct slice b)
-{
-    size_t n = a.size < b.size ? a.size : b.size;
-    int c = n ? memcmp(a.data, b.data, n) : 0;
-    return c ? c : (a.size > b.size) - (a.size < b.size);
-}
-
 static int by_name(const void *a, const void *b)
 {
     const struct trace_diff_row *x = a, *y = b;
-    int c = compare(x->module, y->module);
-    return c ? c : compare(x->name, y->name);
+    int c = slice_compare(x->module, y->module);
+    return c ? c : slice_compare(x->name, y->name);
 }
 
 static int by_change(const void *a, const void *b)

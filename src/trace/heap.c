@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "ir/hlo_text.h"
 #include "trace/ops_hlo.h"
 
@@ -215,12 +216,6 @@ static void join_simulations(struct assignment *a)
 
 // ---- Replay
 
-static int64_t sum(int64_t a, int64_t b)
-{
-    int64_t r;
-    return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
-}
-
 struct step {
     int64_t kind, buffer, shared;
     struct slice instruction;
@@ -265,7 +260,7 @@ static int64_t take_step(struct assignment *a, const struct step *s, int64_t in_
             return in_use - place->bytes;
         return in_use;
     }
-    return place->users++ ? in_use : sum(in_use, place->bytes);
+    return place->users++ ? in_use : add_saturated(in_use, place->bytes);
 }
 
 static void forget(struct assignment *a)
@@ -306,10 +301,10 @@ static size_t replay(struct assignment *a, const struct simulation *s, size_t st
                     (!step.instruction.size ||
                      memcmp(last->instruction.data, step.instruction.data, step.instruction.size) == 0);
         h->n_points += !same;
-        h->points[h->n_points - 1] = (struct trace_heap_point){step.instruction, sum(h->fixed_bytes, in_use)};
+        h->points[h->n_points - 1] = (struct trace_heap_point){step.instruction, add_saturated(h->fixed_bytes, in_use)};
     }
     if (h)
-        h->peak_bytes = sum(h->fixed_bytes, most);
+        h->peak_bytes = add_saturated(h->fixed_bytes, most);
     return peak;
 }
 
@@ -322,13 +317,6 @@ struct naming {
     struct arena *arena; // of the result
 };
 
-static int compare(struct slice a, struct slice b)
-{
-    size_t n = a.size < b.size ? a.size : b.size;
-    int c = n ? memcmp(a.data, b.data, n) : 0;
-    return c ? c : (a.size > b.size) - (a.size < b.size);
-}
-
 static int instruction_by_id(const void *x, const void *y)
 {
     int64_t a = (*(const struct hlo_instruction *const *)x)->id, b = (*(const struct hlo_instruction *const *)y)->id;
@@ -337,8 +325,8 @@ static int instruction_by_id(const void *x, const void *y)
 
 static int instruction_by_name(const void *x, const void *y)
 {
-    return compare((*(const struct hlo_instruction *const *)x)->name,
-                   (*(const struct hlo_instruction *const *)y)->name);
+    return slice_compare((*(const struct hlo_instruction *const *)x)->name,
+                         (*(const struct hlo_instruction *const *)y)->name);
 }
 
 static int index_instructions(struct naming *x, struct arena *scratch, struct error *err)
@@ -390,13 +378,6 @@ static const struct hlo_shape *shape_of(const struct hlo_instruction *in, struct
     return s;
 }
 
-static int keep(struct arena *arena, struct slice *s, struct error *err)
-{
-    const char *text = s->size ? arena_strndup(arena, (const char *)s->data, s->size, err) : "";
-    s->data = (const uint8_t *)text;
-    return text ? 0 : ERR_MEMORY;
-}
-
 static int describe(const struct naming *x, const struct buffer *b, struct trace_heap_buffer *out, struct error *err)
 {
     const struct hlo_instruction *in = instruction_of(x, b);
@@ -411,7 +392,7 @@ static int describe(const struct naming *x, const struct buffer *b, struct trace
     out->shape = (struct slice){(const uint8_t *)str_text(&text), text.length};
     struct slice *texts[] = {&out->instruction, &out->scope, &out->shape};
     for (size_t i = 0; i < 3 && !rc; i++)
-        rc = keep(x->arena, texts[i], err);
+        rc = slice_copy(x->arena, texts[i], err);
     str_release(&text);
     return rc;
 }
@@ -444,8 +425,8 @@ static int by_bytes(const void *x, const void *y)
     const struct trace_heap_buffer *a = x, *b = y;
     if (a->bytes != b->bytes)
         return a->bytes < b->bytes ? 1 : -1;
-    int c = compare(a->instruction, b->instruction);
-    return c ? c : compare(a->shape, b->shape);
+    int c = slice_compare(a->instruction, b->instruction);
+    return c ? c : slice_compare(a->shape, b->shape);
 }
 
 // ---- One memory space
@@ -482,7 +463,7 @@ static int list_fixed(struct assignment *a, const struct naming *x, const struct
         struct buffer none = {.instruction = -1};
         struct trace_heap_buffer *to = &h->live[h->n_live++];
         *to = (struct trace_heap_buffer){.kind = kind_of(b), .bytes = b->bytes};
-        h->fixed_bytes = sum(h->fixed_bytes, b->bytes);
+        h->fixed_bytes = add_saturated(h->fixed_bytes, b->bytes);
         rc = describe(x, of ? of : &none, to, err);
     }
     return rc;
@@ -528,11 +509,11 @@ static int make_heap(struct trace_heaps *out, struct assignment *a, const struct
         memcpy(live, h->live, h->n_live * sizeof *live);
     for (size_t i = 0; i < h->n_points && !rc; i++) {
         points[i] = h->points[i];
-        rc = keep(&out->arena, &points[i].instruction, err);
+        rc = slice_copy(&out->arena, &points[i].instruction, err);
     }
     h->live = live;
     h->points = points;
-    return rc ? rc : keep(&out->arena, &h->at, err);
+    return rc ? rc : slice_copy(&out->arena, &h->at, err);
 }
 
 static int by_space(const void *x, const void *y)
@@ -554,7 +535,7 @@ static int make_heaps(struct trace_heaps *out, struct assignment *a, const struc
     }
     if (n)
         qsort(spaces, n, sizeof *spaces, by_space);
-    int rc = keep(&out->arena, &program, err);
+    int rc = slice_copy(&out->arena, &program, err);
     for (size_t i = 0, made = 0; i < n && !rc; i++) {
         if (i && spaces[i] == spaces[i - 1])
             continue;
@@ -633,7 +614,7 @@ int trace_heaps(const struct trace *t, struct trace_heaps *out, struct error *er
     arena_init(&arena);
     int rc = trace_programs(t, &arena, &programs, &n, err);
     for (size_t i = 0; i < n && !rc; i++) {
-        if (i && programs[i].id == programs[i - 1].id && compare(programs[i].name, programs[i - 1].name) == 0)
+        if (i && programs[i].id == programs[i - 1].id && slice_compare(programs[i].name, programs[i - 1].name) == 0)
             continue;
         out->programs++;
         rc = add_program(out, &programs[i], err);

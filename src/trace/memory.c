@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "trace/busy.h"
 
 const char *trace_memory_type_name(int64_t type)
@@ -21,13 +22,6 @@ const char *trace_memory_kind_name(enum trace_memory_kind kind)
 {
     static const char *const names[] = {"allocated", "earlier", "unseen", "reserved"};
     return names[kind];
-}
-
-static int compare(struct slice a, struct slice b)
-{
-    size_t n = a.size < b.size ? a.size : b.size;
-    int c = n ? memcmp(a.data, b.data, n) : 0;
-    return c ? c : (a.size > b.size) - (a.size < b.size);
 }
 
 // ---- Reading
@@ -104,13 +98,6 @@ static bool is_memory_event(const struct xplane *p, int64_t id, bool *is_free)
     return *is_free || (row && slice_is(row->name, "MemoryAllocation"));
 }
 
-static int copy(struct arena *arena, struct slice *s, struct error *err)
-{
-    const char *text = s->size ? arena_strndup(arena, (const char *)s->data, s->size, err) : "";
-    s->data = (const uint8_t *)text;
-    return text ? 0 : ERR_MEMORY;
-}
-
 static int keep(struct reading *r, const struct record *one, struct error *err)
 {
     struct record *more = arena_grow(&r->scratch, r->records, &r->cap, r->n + 1, sizeof *more, err);
@@ -123,7 +110,7 @@ static int keep(struct reading *r, const struct record *one, struct error *err)
     struct slice *texts[] = {&to->name, &to->event.scope, &to->event.region, &to->event.shape};
     int rc = 0;
     for (size_t i = 0; i < 4 && !rc; i++)
-        rc = copy(&r->out->arena, texts[i], err);
+        rc = slice_copy(&r->out->arena, texts[i], err);
     return rc;
 }
 
@@ -185,7 +172,7 @@ static int by_allocator(const void *a, const void *b)
         return x->file < y->file ? -1 : 1;
     if (x->number != y->number)
         return x->number < y->number ? -1 : 1;
-    return compare(x->name, y->name);
+    return slice_compare(x->name, y->name);
 }
 
 static int by_allocator_and_time(const void *a, const void *b)
@@ -199,23 +186,17 @@ static int by_allocator_and_time(const void *a, const void *b)
     return (x->seq > y->seq) - (x->seq < y->seq);
 }
 
-static int64_t sum(int64_t a, int64_t b)
-{
-    int64_t r;
-    return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
-}
-
 static void find_peak(struct trace_allocator *a)
 {
     a->peak_bytes = INT64_MIN;
     a->most_fragmented = NAN;
     for (size_t i = 0; i < a->n_events; i++) {
         const struct trace_memory_event *e = &a->events[i];
-        int64_t in_use = sum(e->heap_bytes, e->reserved_bytes);
+        int64_t in_use = add_saturated(e->heap_bytes, e->reserved_bytes);
         if (in_use > a->peak_bytes) {
             a->peak_bytes = in_use;
             a->peak = i;
-            a->capacity_bytes = sum(in_use, e->available_bytes);
+            a->capacity_bytes = add_saturated(in_use, e->available_bytes);
         }
         if (e->peak_bytes > a->lifetime_bytes)
             a->lifetime_bytes = e->peak_bytes;
@@ -248,9 +229,9 @@ static int by_likeness(const void *a, const void *b)
         return x->kind < y->kind ? -1 : 1;
     if (x->bytes != y->bytes)
         return x->bytes > y->bytes ? -1 : 1;
-    int c = compare(x->scope, y->scope);
-    c = c ? c : compare(x->shape, y->shape);
-    c = c ? c : compare(x->region, y->region);
+    int c = slice_compare(x->scope, y->scope);
+    c = c ? c : slice_compare(x->shape, y->shape);
+    c = c ? c : slice_compare(x->region, y->region);
     return c ? c : (x->type > y->type) - (x->type < y->type);
 }
 
@@ -324,7 +305,7 @@ static int find_live(struct trace_allocator *a, struct arena *arena, struct aren
     const struct trace_memory_event *peak = &a->events[a->peak];
     int64_t seen = 0;
     for (size_t i = 0; i < a->n_live; i++)
-        seen = sum(seen, a->live[i].bytes);
+        seen = add_saturated(seen, a->live[i].bytes);
     merge_blocks(a);
     if (peak->reserved_bytes > 0)
         a->live[a->n_live++] =

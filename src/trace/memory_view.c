@@ -8,15 +8,6 @@
 #include "base/quantity.h"
 #include "trace/ops_view.h"
 
-static void text(struct jw *w, const char *key, struct slice s)
-{
-    jw_key(w, key);
-    if (s.size)
-        jw_string_n(w, (const char *)s.data, s.size);
-    else
-        jw_null(w);
-}
-
 static void fragmentation(struct jw *w, double value)
 {
     const char *rule = isnan(value) ? "the profile does not say" : "1 - largest free block / all that is free";
@@ -32,8 +23,8 @@ static void event_json(struct jw *w, const struct trace_memory_event *e)
     jw_kv_int(w, "heap_bytes", e->heap_bytes);
     jw_kv_int(w, "reserved_bytes", e->reserved_bytes);
     jw_kv_double(w, "fragmentation", e->fragmentation);
-    text(w, "scope", e->scope);
-    text(w, "shape", e->shape);
+    jw_kv_slice(w, "scope", e->scope);
+    jw_kv_slice(w, "shape", e->shape);
     jw_object_end(w);
 }
 
@@ -41,9 +32,9 @@ static void block_json(struct jw *w, const struct trace_memory_block *b)
 {
     jw_object(w);
     jw_kv_string(w, "kind", trace_memory_kind_name(b->kind));
-    text(w, "scope", b->scope);
-    text(w, "region", b->region);
-    text(w, "shape", b->shape);
+    jw_kv_slice(w, "scope", b->scope);
+    jw_kv_slice(w, "region", b->region);
+    jw_kv_slice(w, "shape", b->shape);
     jw_kv_string(w, "type", trace_memory_type_name(b->type));
     jw_kv_int(w, "bytes", b->bytes);
     jw_key(w, "blocks");
@@ -92,13 +83,13 @@ static void heap_json(struct jw *w, const struct trace_heap *h)
     char id[24];
     snprintf(id, sizeof id, "%" PRIu64, h->program_id);
     jw_object(w);
-    text(w, "program", h->program);
+    jw_kv_slice(w, "program", h->program);
     jw_kv_string(w, "program_id", h->program_id ? id : NULL); // beyond 2^53
     jw_kv_int(w, "space", h->space);
     jw_kv_int(w, "peak_bytes", h->peak_bytes);
     jw_kv_int(w, "fixed_bytes", h->fixed_bytes);
     jw_kv_int(w, "pool_bytes", h->pool_bytes);
-    text(w, "at", h->at);
+    jw_kv_slice(w, "at", h->at);
     jw_kv_uint(w, "unknown_steps", h->unknown);
     jw_key(w, "alive");
     jw_array(w);
@@ -106,9 +97,9 @@ static void heap_json(struct jw *w, const struct trace_heap *h)
         const struct trace_heap_buffer *b = &h->live[i];
         jw_object(w);
         jw_kv_string(w, "kind", trace_heap_kind_name(b->kind));
-        text(w, "instruction", b->instruction);
-        text(w, "scope", b->scope);
-        text(w, "shape", b->shape);
+        jw_kv_slice(w, "instruction", b->instruction);
+        jw_kv_slice(w, "scope", b->scope);
+        jw_kv_slice(w, "shape", b->shape);
         jw_kv_int(w, "bytes", b->bytes);
         jw_object_end(w);
     }
@@ -117,7 +108,7 @@ static void heap_json(struct jw *w, const struct trace_heap *h)
     jw_array(w);
     for (size_t i = 0; i < h->n_points; i++) {
         jw_object(w);
-        text(w, "instruction", h->points[i].instruction);
+        jw_kv_slice(w, "instruction", h->points[i].instruction);
         jw_kv_int(w, "bytes", h->points[i].bytes);
         jw_object_end(w);
     }

@@ -30,12 +30,6 @@ struct merge {
 
 // ---- Names
 
-static bool starts_with(struct slice s, const char *text)
-{
-    size_t n = strlen(text);
-    return s.size >= n && memcmp(s.data, text, n) == 0;
-}
-
 // "/device:TPU:1 SparseCore 0" of the second host of four devices each becomes "/device:TPU:5 SparseCore 0".
 static void device_name(struct merge *m, struct slice name, const char *prefix, int before, int *highest,
                         struct str *out)
@@ -57,9 +51,9 @@ static void device_name(struct merge *m, struct slice name, const char *prefix, 
 
 static void plane_name(struct merge *m, struct slice name, struct str *out)
 {
-    if (starts_with(name, "/device:TPU:")) {
+    if (slice_starts_with(name, "/device:TPU:")) {
         device_name(m, name, "/device:TPU:", m->tpus, &m->max_tpu, out);
-    } else if (starts_with(name, "/device:GPU:")) {
+    } else if (slice_starts_with(name, "/device:GPU:")) {
         device_name(m, name, "/device:GPU:", m->gpus, &m->max_gpu, out);
     } else {
         str_add_n(out, name.data, name.size);
@@ -237,7 +231,7 @@ static int put_plane(struct merge *m, const struct xplane *p, struct slice body,
         copy_fields(m, body, PLANE_ID, PLANE_NAME, PLANE_LINE, true);
         rc = plane_lines(m, body, true, &size, err);
         m->done->planes++;
-        m->done->devices += starts_with(p->name, "/device:TPU:") || starts_with(p->name, "/device:GPU:");
+        m->done->devices += slice_starts_with(p->name, "/device:TPU:") || slice_starts_with(p->name, "/device:GPU:");
     }
     str_release(&front);
     return rc;

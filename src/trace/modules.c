@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/idmap.h"
 #include "base/stats.h"
 #include "trace/busy.h"
@@ -240,12 +241,6 @@ void trace_modules_release(struct trace_modules *m)
 
 // ---- Rows
 
-static int64_t sum(int64_t a, int64_t b)
-{
-    int64_t r;
-    return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
-}
-
 static int by_total(const void *a, const void *b)
 {
     const struct trace_module *x = a, *y = b;
@@ -273,7 +268,7 @@ static void make_row(struct trace_module *row, const struct trace_device *d, con
     *row = (struct trace_module){
         .program = runs->program, .device = d, .count = n, .min_ps = runs[0].ps, .max_ps = runs[n - 1].ps};
     for (size_t i = 0; i < n; i++) {
-        row->total_ps = sum(row->total_ps, runs[i].ps);
+        row->total_ps = add_saturated(row->total_ps, runs[i].ps);
         values[i] = (double)runs[i].ps;
     }
     row->mean_ps = (double)row->total_ps / (double)n;
@@ -318,24 +313,15 @@ int trace_modules_rows(struct trace_modules *m, bool together, struct trace_modu
     return 0;
 }
 
-static void text(struct jw *w, const char *key, struct slice s)
-{
-    jw_key(w, key);
-    if (s.size)
-        jw_string_n(w, (const char *)s.data, s.size);
-    else
-        jw_null(w);
-}
-
 static void row_json(struct jw *w, const struct trace_modules *m, const struct trace_module *row)
 {
     const struct trace_executed *p = &m->programs[row->program];
     char id[32];
     snprintf(id, sizeof id, "%llu", (unsigned long long)p->id);
     jw_object(w);
-    text(w, "name", p->name);
+    jw_kv_slice(w, "name", p->name);
     jw_kv_string(w, "program_id", p->id ? id : NULL); // beyond 2^53
-    text(w, "device", row->device ? row->device->name : (struct slice){0});
+    jw_kv_slice(w, "device", row->device ? row->device->name : (struct slice){0});
     jw_kv_string(w, "host", row->device ? row->device->file->host : NULL);
     jw_kv_uint(w, "count", row->count);
     jw_kv_int(w, "total_ps", row->total_ps);

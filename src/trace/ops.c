@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "trace/ops_hlo.h"
 #include "trace/tally.h"
 
@@ -101,12 +102,6 @@ static void read_naming(struct naming *n, struct xstats walk)
     }
 }
 
-static bool ends_with(struct slice s, const char *end)
-{
-    size_t n = strlen(end);
-    return s.size >= n && memcmp(s.data + s.size - n, end, n) == 0;
-}
-
 static void make_row(struct trace_op *op, const struct task *k, const struct tally_entry *e)
 {
     const struct xplane *p = k->device->plane;
@@ -131,14 +126,7 @@ static void make_row(struct trace_op *op, const struct task *k, const struct tal
     }
     op->flop_from = isnan(op->flop) ? TRACE_COST_NONE : TRACE_COST_PROFILE;
     op->bytes_from = isnan(op->bytes) ? TRACE_COST_NONE : TRACE_COST_PROFILE;
-    op->is_async = ends_with(op->category, "-start") || ends_with(op->category, "-done");
-}
-
-static int copy_slice(struct arena *arena, struct slice *s, struct error *err)
-{
-    const char *copy = arena_strndup(arena, (const char *)s->data, s->size, err);
-    s->data = (const uint8_t *)copy;
-    return copy ? 0 : ERR_MEMORY;
+    op->is_async = slice_ends_with(op->category, "-start") || slice_ends_with(op->category, "-done");
 }
 
 static void line_facts(struct trace_ops_line *l, const struct task *k)
@@ -165,23 +153,16 @@ static int make_rows(struct trace_ops *o, struct trace_ops_line *line, const str
     if (FILE_GUARD(&g, &k->device->file->map))
         return file_guard_error(&g, err);
     line_facts(line, k);
-    int rc = copy_slice(&o->arena, &line->name, err);
+    int rc = slice_copy(&o->arena, &line->name, err);
     for (size_t i = 0; i < k->tally.n && !rc; i++) {
         struct trace_op *op = &o->rows[o->n_rows++];
         make_row(op, k, &k->tally.entries[i]);
         struct slice *texts[6] = {&op->name, &op->category, &op->module, &op->scope, &op->source, &op->stack};
         for (size_t j = 0; j < 6 && !rc; j++)
-            rc = copy_slice(&o->arena, texts[j], err);
+            rc = slice_copy(&o->arena, texts[j], err);
     }
     file_guard_end(&g);
     return rc;
-}
-
-static int compare(struct slice a, struct slice b)
-{
-    size_t n = a.size < b.size ? a.size : b.size;
-    int c = n ? memcmp(a.data, b.data, n) : 0;
-    return c ? c : (a.size > b.size) - (a.size < b.size);
 }
 
 static int by_name(const void *a, const void *b)
@@ -191,7 +172,7 @@ static int by_name(const void *a, const void *b)
         return x->program_id < y->program_id ? -1 : 1;
     if (x->is_operation != y->is_operation)
         return x->is_operation ? -1 : 1;
-    return compare(x->name, y->name);
+    return slice_compare(x->name, y->name);
 }
 
 static int by_self(const void *a, const void *b)
@@ -200,12 +181,6 @@ static int by_self(const void *a, const void *b)
     if (x->self_ps != y->self_ps)
         return x->self_ps < y->self_ps ? 1 : -1;
     return by_name(a, b);
-}
-
-static int64_t sum(int64_t a, int64_t b)
-{
-    int64_t r;
-    return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
 }
 
 size_t trace_ops_merge(struct trace_op *rows, size_t count)
@@ -222,9 +197,9 @@ size_t trace_ops_merge(struct trace_op *rows, size_t count)
         into->is_async |= op->is_async;
         into->occurrences += op->occurrences;
         into->executions += op->executions;
-        into->self_ps = sum(into->self_ps, op->self_ps);
+        into->self_ps = add_saturated(into->self_ps, op->self_ps);
         into->self_squares += op->self_squares;
-        into->total_ps = sum(into->total_ps, op->total_ps);
+        into->total_ps = add_saturated(into->total_ps, op->total_ps);
         into->flop += op->flop;
         into->bytes += op->bytes;
         into->flop_from = into->flop_from == op->flop_from ? into->flop_from : TRACE_COST_HLO;
@@ -314,7 +289,7 @@ static int collect(struct trace_ops *o, const struct task *tasks, size_t n, stru
         return rc;
     o->n_rows = trace_ops_merge(o->rows, o->n_rows);
     for (size_t i = 0; i < o->n_rows; i++)
-        o->self_ps = sum(o->self_ps, o->rows[i].self_ps);
+        o->self_ps = add_saturated(o->self_ps, o->rows[i].self_ps);
     return 0;
 }
 

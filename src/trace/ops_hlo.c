@@ -9,13 +9,6 @@
 
 #include "ir/hlo_cost.h"
 
-static int compare(struct slice a, struct slice b)
-{
-    size_t n = a.size < b.size ? a.size : b.size;
-    int c = n ? memcmp(a.data, b.data, n) : 0;
-    return c ? c : (a.size > b.size) - (a.size < b.size);
-}
-
 // ---- Programs
 
 // "jit_f(123)": its name and its number.
@@ -61,7 +54,7 @@ static int by_program(const void *a, const void *b)
     const struct trace_program *x = a, *y = b;
     if (x->id != y->id)
         return x->id < y->id ? -1 : 1;
-    return compare(x->name, y->name);
+    return slice_compare(x->name, y->name);
 }
 
 static int read_programs(struct trace_file *f, struct arena *arena, struct trace_program **programs, size_t *n,
@@ -122,7 +115,7 @@ struct joining {
 static int by_name(const void *a, const void *b)
 {
     const struct trace_program *x = *(struct trace_program *const *)a, *y = *(struct trace_program *const *)b;
-    int c = compare(x->name, y->name);
+    int c = slice_compare(x->name, y->name);
     return c ? c : (x->id > y->id) - (x->id < y->id);
 }
 
@@ -133,27 +126,28 @@ static const struct trace_program *program_of(const struct joining *j, const str
     while (low < high) {
         size_t at = (low + high) / 2;
         const struct trace_program *p = &j->programs[at];
-        if (p->id < op->program_id || (p->id == op->program_id && compare(p->name, op->module) < 0))
+        if (p->id < op->program_id || (p->id == op->program_id && slice_compare(p->name, op->module) < 0))
             low = at + 1;
         else
             high = at;
     }
     const struct trace_program *p = low < j->n ? &j->programs[low] : NULL;
-    if (op->program_id && p && p->id == op->program_id && (!op->module.size || compare(p->name, op->module) == 0))
+    if (op->program_id && p && p->id == op->program_id && (!op->module.size || slice_compare(p->name, op->module) == 0))
         return p;
     low = 0;
     high = j->n;
     while (low < high) {
         size_t at = (low + high) / 2;
-        if (compare(j->named[at]->name, op->module) < 0)
+        if (slice_compare(j->named[at]->name, op->module) < 0)
             low = at + 1;
         else
             high = at;
     }
     p = low < j->n && op->module.size ? j->named[low] : NULL;
-    if (!p || compare(p->name, op->module) != 0)
+    if (!p || slice_compare(p->name, op->module) != 0)
         return NULL;
-    bool only = low + 1 == j->n || compare(j->named[low + 1]->name, op->module) != 0 || j->named[low + 1]->id == p->id;
+    bool only =
+        low + 1 == j->n || slice_compare(j->named[low + 1]->name, op->module) != 0 || j->named[low + 1]->id == p->id;
     return only ? p : NULL;
 }
 
@@ -179,7 +173,7 @@ static int by_wanted(const void *a, const void *b)
     const struct wanted *x = a, *y = b;
     if (x->program != y->program)
         return x->program < y->program ? -1 : 1;
-    return compare(x->op->name, y->op->name);
+    return slice_compare(x->op->name, y->op->name);
 }
 
 // ---- One program
@@ -191,7 +185,7 @@ struct place {
 
 static int by_instruction(const void *a, const void *b)
 {
-    return compare(((const struct place *)a)->in->name, ((const struct place *)b)->in->name);
+    return slice_compare(((const struct place *)a)->in->name, ((const struct place *)b)->in->name);
 }
 
 struct index {
@@ -395,7 +389,7 @@ static int join(struct joining *j, const struct trace_program *program, const st
             rc = describe(j, &m, p->in, w[i].op);
         if (p && !rc)
             rc = price(j, &costs, p->in, w[i].op);
-        else if (!rc && slice_is(w[i].op->category, "program") && compare(w[i].op->name, m.name) == 0)
+        else if (!rc && slice_is(w[i].op->category, "program") && slice_compare(w[i].op->name, m.name) == 0)
             price_program(&costs, w[i].op);
     }
     return rc;

@@ -154,15 +154,6 @@ void trace_ops_rate(const struct trace_ops *o, const struct trace_op *row, struc
 
 // ---- JSON
 
-static void text(struct jw *w, const char *key, struct slice s)
-{
-    jw_key(w, key);
-    if (s.size)
-        jw_string_n(w, (const char *)s.data, s.size);
-    else
-        jw_null(w);
-}
-
 static const char *counted_by(double value, enum trace_cost_source from, const char *reason)
 {
     if (isnan(value))
@@ -180,12 +171,12 @@ static void row_json(struct jw *w, const struct trace_ops *o, const struct trace
     trace_ops_rate(o, row, &r);
     snprintf(program, sizeof program, "%llu", (unsigned long long)row->program_id);
     jw_object(w);
-    text(w, "name", row->name);
-    text(w, "category", row->category);
-    text(w, "module", row->module);
+    jw_kv_slice(w, "name", row->name);
+    jw_kv_slice(w, "category", row->category);
+    jw_kv_slice(w, "module", row->module);
     jw_kv_string(w, "program_id", row->program_id ? program : NULL); // beyond 2^53
-    text(w, "scope", row->scope);
-    text(w, "source", row->source);
+    jw_kv_slice(w, "scope", row->scope);
+    jw_kv_slice(w, "source", row->source);
     jw_kv_bool(w, "is_operation", row->is_operation);
     jw_kv_bool(w, "is_async", row->is_async);
     jw_kv_uint(w, "occurrences", row->occurrences);
@@ -211,7 +202,7 @@ static void device_json(struct jw *w, const struct trace_device *d)
 {
     const char *sheet = "the profile's own figure of the device", *none = "the profile does not say";
     jw_object(w);
-    text(w, "name", d->name);
+    jw_kv_slice(w, "name", d->name);
     jw_kv_string(w, "host", d->file->host);
     jw_kv_string(w, "kind", trace_device_kind_name(d->kind));
     jw_kv_string(w, "model", d->model);
@@ -235,9 +226,9 @@ static void device_json(struct jw *w, const struct trace_device *d)
 static void line_json(struct jw *w, const struct trace_ops_line *l)
 {
     jw_object(w);
-    text(w, "device", l->device->name);
+    jw_kv_slice(w, "device", l->device->name);
     jw_kv_string(w, "host", l->device->file->host);
-    text(w, "line", l->name);
+    jw_kv_slice(w, "line", l->name);
     jw_kv_uint(w, "events", l->events);
     jw_kv_int(w, "busy_ps", l->union_ps);
     jw_kv_int(w, "span_ps", l->events ? l->last_ps - l->first_ps : 0);

@@ -5,22 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "trace/ops_view.h"
 
 #define DEEPEST 128 // parts of a path; what is deeper counts for the last of them
-
-static int compare(struct slice a, struct slice b)
-{
-    size_t n = a.size < b.size ? a.size : b.size;
-    int c = n ? memcmp(a.data, b.data, n) : 0;
-    return c ? c : (a.size > b.size) - (a.size < b.size);
-}
-
-static int64_t sum(int64_t a, int64_t b)
-{
-    int64_t r;
-    return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
-}
 
 // ---- Paths
 
@@ -73,7 +61,7 @@ static int by_path(const void *a, const void *b)
         bool more = next_part(&x, p->track, &left), other = next_part(&y, q->track, &right);
         if (!more || !other)
             return (int)more - (int)other;
-        int c = compare(left, right);
+        int c = slice_compare(left, right);
         if (c)
             return c;
     }
@@ -104,7 +92,7 @@ struct tree {
 static int descend(struct tree *t, size_t *at, struct slice part, size_t depth)
 {
     size_t last = *at ? t->nodes[*at - 1].last_child : t->last_root;
-    if (last && compare(t->nodes[last - 1].shown.name, part) == 0) {
+    if (last && slice_compare(t->nodes[last - 1].shown.name, part) == 0) {
         *at = last;
         return 0;
     }
@@ -127,7 +115,7 @@ static int add_path(struct tree *t, const struct path *p, enum trace_track track
     size_t at = 0, depth = 0;
     int rc = 0;
     while (!rc && depth < DEEPEST && next_part(&rest, track, &part)) {
-        bool again = track == TRACE_TRACK_SOURCE && at && compare(t->nodes[at - 1].shown.name, part) == 0;
+        bool again = track == TRACE_TRACK_SOURCE && at && slice_compare(t->nodes[at - 1].shown.name, part) == 0;
         if (part.size && !again)
             rc = descend(t, &at, part, depth++);
     }
@@ -135,9 +123,9 @@ static int add_path(struct tree *t, const struct path *p, enum trace_track track
         rc = descend(t, &at, (struct slice){0}, 0);
     if (rc)
         return rc;
-    t->nodes[at - 1].shown.self_ps = sum(t->nodes[at - 1].shown.self_ps, p->op->self_ps);
+    t->nodes[at - 1].shown.self_ps = add_saturated(t->nodes[at - 1].shown.self_ps, p->op->self_ps);
     for (; at; at = t->nodes[at - 1].parent) {
-        t->nodes[at - 1].shown.total_ps = sum(t->nodes[at - 1].shown.total_ps, p->op->self_ps);
+        t->nodes[at - 1].shown.total_ps = add_saturated(t->nodes[at - 1].shown.total_ps, p->op->self_ps);
         t->nodes[at - 1].shown.executions += p->op->executions;
     }
     return 0;
@@ -155,7 +143,7 @@ static int by_total(const void *a, const void *b)
         return x->parent < y->parent ? -1 : 1;
     if (x->of->shown.total_ps != y->of->shown.total_ps)
         return x->of->shown.total_ps < y->of->shown.total_ps ? 1 : -1;
-    int c = compare(x->of->shown.name, y->of->shown.name);
+    int c = slice_compare(x->of->shown.name, y->of->shown.name);
     return c ? c : (x->node > y->node) - (x->node < y->node);
 }
 

@@ -32,12 +32,6 @@ static int add_step(struct trace_steps *s, struct trace_step step, struct error 
     return 0;
 }
 
-static bool starts_with(struct slice s, const char *text)
-{
-    size_t n = strlen(text);
-    return s.size >= n && memcmp(s.data, text, n) == 0;
-}
-
 // ---- Markers
 
 bool trace_is_marker(const struct xplane *p, const struct xevent *e, int64_t *number)
@@ -133,7 +127,7 @@ static int host_markers(struct markers *best, struct trace_file *f, int64_t orig
     best->n = 0;
     for (size_t i = 0; i < f->space.n_planes && !rc; i++) {
         struct xplane *p = &f->space.planes[i];
-        if (!starts_with(p->name, "/host:") || !may_have_markers(p))
+        if (!slice_starts_with(p->name, "/host:") || !may_have_markers(p))
             continue;
         for (size_t k = 0; k < p->n_lines && !rc; k++) {
             rc = line_markers(&here, f, p, &p->lines[k], origin_ns, false, err);
@@ -178,7 +172,7 @@ static int add_marked_host(struct trace_steps *s, struct trace_file *f, int64_t 
         return file_guard_error(&g, err);
     int rc = host_markers(&m, f, origin_ns, err);
     for (size_t i = 0; i < f->space.n_planes && m.n && !rc; i++) {
-        if (starts_with(f->space.planes[i].name, "/host:CPU")) {
+        if (slice_starts_with(f->space.planes[i].name, "/host:CPU")) {
             rc = add_host(s, f, &f->space.planes[i], err);
             break;
         }

@@ -8,18 +8,11 @@
 #include "base/idmap.h"
 #include "trace/ops_view.h"
 
-static int compare(struct slice a, struct slice b)
-{
-    size_t n = a.size < b.size ? a.size : b.size;
-    int c = n ? memcmp(a.data, b.data, n) : 0;
-    return c ? c : (a.size > b.size) - (a.size < b.size);
-}
-
 // What is not known comes last.
 static int by_scope(const void *a, const void *b)
 {
     const struct trace_scope *x = a, *y = b;
-    int c = compare(x->scope, y->scope);
+    int c = slice_compare(x->scope, y->scope);
     if (c)
         return c;
     double p = isnan(x->runs) ? INFINITY : x->runs, q = isnan(y->runs) ? INFINITY : y->runs;

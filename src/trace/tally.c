@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/idmap.h"
 
 void tally_ids(struct tally_ids *ids, const struct xplane *p)
@@ -105,20 +106,13 @@ struct walk {
     size_t n_kept, cap_kept;
 };
 
-// Ends at the largest number: only a made-up profile gets there.
-static int64_t sum(int64_t a, int64_t b)
-{
-    int64_t r;
-    return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
-}
-
 static void closed(void *context, uint32_t entry, int64_t self_ps, int64_t total_ps)
 {
     struct tally_entry *e = &((struct tally *)context)->entries[entry];
     e->occurrences++;
-    e->self_ps = sum(e->self_ps, self_ps);
+    e->self_ps = add_saturated(e->self_ps, self_ps);
     e->self_squares += (double)self_ps * (double)self_ps;
-    e->total_ps = sum(e->total_ps, total_ps);
+    e->total_ps = add_saturated(e->total_ps, total_ps);
 }
 
 // FNV-1a; texts are only hashed where a writer did not refer to its table.

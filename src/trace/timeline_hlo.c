@@ -81,18 +81,13 @@ static int add_names(struct timeline_hlo *h, size_t program, struct error *err)
     return rc;
 }
 
-static bool same(struct slice a, struct slice b)
-{
-    return a.size == b.size && (!a.size || memcmp(a.data, b.data, a.size) == 0);
-}
-
 int timeline_hlo_text(struct timeline_hlo *h, const struct trace_file *file, uint64_t program, struct slice module,
                       struct slice operation, struct str *out, struct error *err)
 {
     size_t i = 0;
     uint32_t index;
     while (i < h->n && (h->programs[i].file != file || h->programs[i].id != program ||
-                        (module.size && !same(h->programs[i].name, module))))
+                        (module.size && !slice_equal(h->programs[i].name, module))))
         i++;
     if (i == h->n)
         return 0;

@@ -225,11 +225,6 @@ int xspace_read(struct xspace *space, const void *bytes, size_t size, const char
                      space->damage.what ? space->damage.what : "");
 }
 
-bool slice_is(struct slice s, const char *text)
-{
-    return s.size == strlen(text) && (!s.size || memcmp(s.data, text, s.size) == 0); // an empty one may be NULL
-}
-
 const struct xplane *xspace_plane(const struct xspace *space, const char *name)
 {
     for (size_t i = 0; i < space->n_planes; i++) {

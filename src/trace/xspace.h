@@ -84,7 +84,6 @@ int xspace_read(struct xspace *space, const void *bytes, size_t size, const char
                 struct error *err);
 // The first plane of that name, NULL when there is none.
 const struct xplane *xspace_plane(const struct xspace *space, const char *name);
-bool slice_is(struct slice s, const char *text);
 
 // The row of an id, or NULL.
 static inline const struct xmeta *xtable_find(const struct xtable *t, int64_t id)
