@@ -81,9 +81,10 @@ struct hlo_module {
     struct slice message;           // HloModuleProto
 };
 
-// Reads an HloProto or an HloModuleProto (which it is, the fields tell). `name` is the file's, for messages; memory
-// comes from the arena, a small multiple of the bytes. ERR_INPUT names computation and instruction: damage, an operand
-// or a computation that is not there or not earlier, ids given twice, shapes nested deeper than 64.
+// Reads an HloModuleProto, alone or in an HloProto or an HloModuleProtoWithConfig, as plugins hand it over (which it
+// is, the fields tell). `name` is the file's, for messages; memory comes from the arena, a small multiple of the bytes.
+// ERR_INPUT names computation and instruction: damage, an operand or a computation that is not there or not earlier,
+// ids given twice, shapes nested deeper than 64.
 int hlo_read(struct hlo_module *m, const void *bytes, size_t size, const char *name, struct arena *arena,
              struct error *err);
 bool hlo_is(const struct hlo_instruction *in, const char *opcode);

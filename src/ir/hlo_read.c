@@ -434,16 +434,20 @@ static int read_module(struct reading *r, struct slice body)
     return rc;
 }
 
-// An HloProto holds a module in its field 1, where a module has its name, and has none of a module's other fields.
+// What holds a module in its field 1, where a module has its name: an HloProto (3: buffer assignment) and an
+// HloModuleProtoWithConfig (2: configuration). A module has more than either: computations in 3 and its ids above.
 static bool is_module(struct slice body)
 {
     struct pb_field f;
     struct pb_reader p = pb_reader(body.data, body.size);
+    bool two = false, three = false;
     while (pb_next(&p, &f)) {
-        if (f.number == 2 || f.number > 3)
+        if (f.number > 3)
             return true;
+        two |= f.number == 2;
+        three |= f.number == 3;
     }
-    return false;
+    return two && three;
 }
 
 int hlo_read(struct hlo_module *m, const void *bytes, size_t size, const char *name, struct arena *arena,

@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "ir/hlo.h"
-#include "lab/products.h"
 #include "trace/run.h"
 
 int64_t capture_epoch_ns(uint64_t clock)
@@ -28,8 +27,7 @@ int capture_program(struct xwrite_program *out, uint64_t id, const void *optimiz
     *out = (struct xwrite_program){.name = "program", .id = id};
     if (!bytes)
         return 0;
-    struct slice module = products_module(optimized, bytes);
-    int rc = hlo_read(&m, module.data, module.size, "the optimised program", a, &bad);
+    int rc = hlo_read(&m, optimized, bytes, "the optimised program", a, &bad);
     if (rc == ERR_MEMORY)
         return error_set(err, ERR_MEMORY, NULL, "%s", bad.message);
     if (rc)

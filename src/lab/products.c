@@ -4,45 +4,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/hlo.h"
-
-struct slice products_module(const void *bytes, size_t n)
-{
-    struct slice all = {bytes, n}, module = all;
-    struct pb_reader r = pb_reader(bytes, n);
-    struct pb_field f;
-    while (pb_next(&r, &f)) {
-        if (f.number > 2)
-            return all;
-        if (pb_is(&f, 1, PB_BYTES))
-            module = f.body;
-    }
-    return module;
-}
+#include "ir/hlo_attributes.h"
 
 static bool holds(struct slice s, const char *text)
 {
     return s.size && memmem(s.data, s.size, text, strlen(text)) != NULL;
 }
 
-// custom_call_target of a call of a library.
-static struct slice call_target(const struct hlo_instruction *in)
+// `*is`: a dot, a convolution, or a call of a library whose name says that it is one.
+static int is_product(const struct hlo_module *m, const struct hlo_instruction *in, struct arena *arena, bool *is,
+                      struct error *err)
 {
-    struct pb_reader r = pb_reader(in->message.data, in->message.size);
-    struct pb_field f;
-    while (pb_next(&r, &f)) {
-        if (pb_is(&f, 28, PB_BYTES))
-            return f.body;
-    }
-    return (struct slice){(const uint8_t *)"", 0};
-}
-
-static bool is_product(const struct hlo_instruction *in)
-{
-    if (hlo_is(in, "dot") || hlo_is(in, "convolution"))
-        return true;
-    struct slice target = hlo_is(in, "custom-call") ? call_target(in) : (struct slice){NULL, 0};
-    return holds(target, "gemm") || holds(target, "matmul") || holds(target, "dot") || holds(target, "conv");
+    struct hlo_attributes a;
+    *is = hlo_is(in, "dot") || hlo_is(in, "convolution");
+    if (!hlo_is(in, "custom-call"))
+        return 0;
+    int rc = hlo_attributes_read(&a, m, in, arena, err);
+    struct slice target = a.custom_call_target;
+    *is = !rc && (holds(target, "gemm") || holds(target, "matmul") || holds(target, "dot") || holds(target, "conv"));
+    return rc;
 }
 
 static enum dtype type_of(const struct hlo_shape *s)
@@ -76,19 +56,20 @@ int products_of_hlo(const void *bytes, size_t n, struct products out[PRODUCTS_MA
     struct hlo_module m;
     struct arena arena;
     struct error ignored = {0};
-    struct slice module = products_module(bytes, n);
     int found = 0;
     arena_init(&arena);
-    bool known = hlo_read(&m, module.data, module.size, "the optimised program", &arena, &ignored) == 0;
-    for (size_t c = 0; known && c < m.n_computations; c++) {
-        for (size_t i = 0; i < m.computations[c].n_instructions; i++) {
+    int rc = hlo_read(&m, bytes, n, "the optimised program", &arena, &ignored);
+    for (size_t c = 0; !rc && c < m.n_computations; c++) {
+        for (size_t i = 0; i < m.computations[c].n_instructions && !rc; i++) {
             const struct hlo_instruction *in = &m.computations[c].instructions[i];
-            if (is_product(in))
+            bool is = false;
+            rc = is_product(&m, in, &arena, &is, &ignored);
+            if (is)
                 add_product(out, &found,
                             (struct products){operand_type(in, 0), operand_type(in, 1), type_of(&in->shape), 1});
         }
     }
     arena_release(&arena);
     qsort(out, (size_t)found, sizeof *out, by_count);
-    return known ? found : -1;
+    return rc ? -1 : found;
 }

@@ -5,7 +5,6 @@
 
 #include <stddef.h>
 
-#include "base/pbread.h"
 #include "num/dtype.h"
 
 enum { PRODUCTS_MAX = 16 };
@@ -15,11 +14,6 @@ struct products {
     enum dtype lhs, rhs, result; // DT_INVALID: not an array, or a type that is not known
     int count;
 };
-
-// The HloModuleProto of what PJRT calls "hlo_with_config": an HloModuleProtoWithConfig has it in field 1 and its
-// configuration in field 2, and no other field. Other bytes are given back as they are (ir/hlo.h takes an HloProto
-// too).
-struct slice products_module(const void *bytes, size_t n);
 
 // Counts the products (dot, convolution, and calls of a library whose name says gemm, matmul, dot or conv) of an
 // optimised program, most frequent first. Returns how many kinds there are, at most PRODUCTS_MAX (what is more is left

@@ -107,7 +107,9 @@ static void instruction(struct made *m, const char *name, const char *opcode, in
     pb_end(&m->s, at);
 }
 
-static const char *finish(struct made *m, bool proto, int64_t root)
+enum { ALONE, IN_HLO_PROTO, WITH_CONFIG };
+
+static const char *finish(struct made *m, int wrapper, int64_t root)
 {
     static struct error e;
     struct arena arena;
@@ -118,9 +120,13 @@ static const char *finish(struct made *m, bool proto, int64_t root)
     pb_put_int(&m->s, 6, root);
     pb_end(&m->s, m->computation);
     str_init(&wrapped);
-    if (proto)
+    if (wrapper != ALONE)
         pb_put_bytes(&wrapped, 1, str_text(&m->s), m->s.length);
-    const struct str *bytes = proto ? &wrapped : &m->s;
+    if (wrapper == IN_HLO_PROTO)
+        pb_put_string(&wrapped, 3, ""); // a buffer assignment
+    else if (wrapper == WITH_CONFIG)
+        pb_put_string(&wrapped, 2, "config");
+    const struct str *bytes = wrapper != ALONE ? &wrapped : &m->s;
     int rc = hlo_read(&module, str_text(bytes), bytes->length, "a.hlo.pb", &arena, &e);
     if (!rc) {
         const struct hlo_instruction *in = module.entry->root;
@@ -136,29 +142,29 @@ static const char *finish(struct made *m, bool proto, int64_t root)
 TEST(ir_hlo_refuses_what_is_no_module)
 {
     struct made m;
-    for (int proto = 0; proto < 2; proto++) {
+    for (int wrapper = ALONE; wrapper <= WITH_CONFIG; wrapper++) {
         begin(&m);
         instruction(&m, "x", "parameter", 1ll << 32 | 1, 0, 0);
         instruction(&m, "y", "negate", 1ll << 32 | 2, 1ll << 32 | 1, 0);
-        CHECK_STR(finish(&m, proto, 1ll << 32 | 2), "");
+        CHECK_STR(finish(&m, wrapper, 1ll << 32 | 2), "");
     }
 #define BEFORE "is no HLO module that can be read: computation 'main'"
     begin(&m);
     instruction(&m, "x", "negate", 1, 1, 0);
-    CHECK_STR(finish(&m, false, 1), BEFORE ", instruction 'x': an operand is not there, or comes later");
+    CHECK_STR(finish(&m, ALONE, 1), BEFORE ", instruction 'x': an operand is not there, or comes later");
     begin(&m);
     instruction(&m, "x", "call", 1, 0, 7);
-    CHECK_STR(finish(&m, false, 1),
+    CHECK_STR(finish(&m, ALONE, 1),
               BEFORE ", instruction 'x': a computation that it calls is not there, or comes later");
     begin(&m);
     instruction(&m, "x", "parameter", 1, 0, 0);
     instruction(&m, "y", "parameter", 1, 0, 0);
-    CHECK_STR(finish(&m, false, 1), BEFORE ", instruction 'y': its id is that of another instruction");
+    CHECK_STR(finish(&m, ALONE, 1), BEFORE ", instruction 'y': its id is that of another instruction");
     begin(&m);
     instruction(&m, "x", "parameter", 1, 0, 0);
-    CHECK_STR(finish(&m, false, 2), BEFORE ": its root is not there");
+    CHECK_STR(finish(&m, ALONE, 2), BEFORE ": its root is not there");
     begin(&m);
-    CHECK_STR(finish(&m, false, 2), BEFORE ": it has no instruction");
+    CHECK_STR(finish(&m, ALONE, 2), BEFORE ": it has no instruction");
     struct hlo_module module;
     struct arena arena;
     struct error e = {0};
