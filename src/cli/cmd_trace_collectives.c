@@ -108,9 +108,8 @@ static void remarks(struct cli *cli, const struct trace_collectives *c)
 
 static int print_table(struct cli *cli, const struct trace_collectives *c, bool devices, struct error *err)
 {
-    enum table_format format = TABLE_TEXT;
+    enum table_format format = trace_format(cli);
     struct table t;
-    table_format_parse(cli_string(cli, "format"), &format);
     table_init(&t);
     if (devices)
         devices_table(&t, c);

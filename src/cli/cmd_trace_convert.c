@@ -41,67 +41,68 @@ static int find_target(const struct cli *cli, const char *out, const struct targ
                      "--to");
 }
 
-static int answer(struct cli *cli, const struct trace *t, const char *out, const struct target *target,
-                  const struct trace_converted *done, uint64_t bytes, struct error *err)
+struct answer {
+    const char *out;
+    const struct target *target;
+    struct trace_converted done;
+    uint64_t bytes;
+};
+
+static int document(struct cli *cli, struct trace *t, void *of, struct jw *w, struct error *err)
 {
-    struct error damage = {0};
-    int bad = trace_damage(t, &damage), rc = 0;
-    if (cli->json) {
-        struct str text;
-        struct jw w;
-        str_init(&text);
-        jw_init(&w, &text, false);
-        jw_object(&w);
-        jw_kv_string(&w, "path", out);
-        jw_kv_string(&w, "form", target->name);
-        jw_kv_uint(&w, "bytes", bytes);
-        jw_kv_uint(&w, "events", done->events);
-        jw_kv_uint(&w, "tracks", done->tracks);
-        jw_kv_uint(&w, "aggregates", done->aggregates);
-        jw_kv_uint(&w, "out_of_range", done->out_of_range);
-        trace_files_json(t, &w);
-        jw_object_end(&w);
-        rc = jw_finish(&w, err);
-        if (!rc)
-            rc = cli_envelope(cli, str_text(&text), bad ? &damage : NULL, err);
-        str_release(&text);
-    } else {
-        str_add_terminal(&cli->out, out, strlen(out));
-        str_addf(&cli->out, ": %" PRIu64 " events on %" PRIu64 " %s", done->events, done->tracks,
-                 target->form == TRACE_CSV ? "lines" : "tracks");
-        if (done->aggregates)
-            str_addf(&cli->out, ", without %" PRIu64 " sums that have no place in time", done->aggregates);
-        if (done->out_of_range)
-            str_addf(&cli->out, ", without %" PRIu64 " of impossible times", done->out_of_range);
-        str_add(&cli->out, "\n");
-    }
-    if (!rc && bad)
-        *err = damage;
-    return rc ? rc : bad;
+    const struct answer *a = of;
+    (void)cli;
+    (void)err;
+    jw_object(w);
+    jw_kv_string(w, "path", a->out);
+    jw_kv_string(w, "form", a->target->name);
+    jw_kv_uint(w, "bytes", a->bytes);
+    jw_kv_uint(w, "events", a->done.events);
+    jw_kv_uint(w, "tracks", a->done.tracks);
+    jw_kv_uint(w, "aggregates", a->done.aggregates);
+    jw_kv_uint(w, "out_of_range", a->done.out_of_range);
+    trace_files_json(t, w);
+    jw_object_end(w);
+    return 0;
+}
+
+static void say(struct cli *cli, const struct answer *a)
+{
+    str_add_terminal(&cli->out, a->out, strlen(a->out));
+    str_addf(&cli->out, ": %" PRIu64 " events on %" PRIu64 " %s", a->done.events, a->done.tracks,
+             a->target->form == TRACE_CSV ? "lines" : "tracks");
+    if (a->done.aggregates)
+        str_addf(&cli->out, ", without %" PRIu64 " sums that have no place in time", a->done.aggregates);
+    if (a->done.out_of_range)
+        str_addf(&cli->out, ", without %" PRIu64 " of impossible times", a->done.out_of_range);
+    str_add(&cli->out, "\n");
 }
 
 static int run(struct cli *cli, struct error *err)
 {
     struct trace t;
     struct sink sink = {.fd = -1};
-    struct trace_converted done = {0};
-    const struct target *target = NULL;
-    const char *out = cli_string(cli, "out");
-    if (!out)
+    struct answer a = {.out = cli_string(cli, "out")};
+    if (!a.out)
         return error_set(err, ERR_USAGE, "--out", "is needed: the file to write");
-    int rc = find_target(cli, out, &target, err);
+    int rc = find_target(cli, a.out, &a.target, err);
     if (rc)
         return rc;
     rc = trace_input(cli, &t, err);
     if (!rc)
-        rc = sink_open(&sink, out, target->gzip, cli_flag(cli, "force"), err);
+        rc = sink_open(&sink, a.out, a.target->gzip, cli_flag(cli, "force"), err);
     if (!rc)
-        rc = trace_convert(&t, target->form, &sink, &done, err);
+        rc = trace_convert(&t, a.target->form, &sink, &a.done, err);
     // What stops the conversion may be a full disk, which the sink knows more of.
     if (!rc || sink.rc)
         rc = sink_commit(&sink, err);
+    a.bytes = sink.written;
+    if (!rc && cli->json)
+        rc = trace_document(cli, &t, document, &a, err);
+    else if (!rc)
+        say(cli, &a);
     if (!rc)
-        rc = answer(cli, &t, out, target, &done, sink.written, err);
+        rc = trace_damage(&t, err);
     sink_abort(&sink);
     trace_close(&t);
     return rc;

@@ -94,13 +94,13 @@ static void say_verdict(struct cli *cli, const struct trace_diff *d, double tole
 static int print(struct cli *cli, const struct trace *a, const struct trace *b, const struct trace_diff *d,
                  struct error *err)
 {
-    enum table_format format = TABLE_TEXT;
-    size_t top = (size_t)cli_int(cli, "top", 0);
+    enum table_format format = trace_format(cli);
+    size_t top = trace_top(cli);
     struct error damage = {0};
     int bad = trace_damage(a, &damage), rc = 0;
     if (!bad)
         bad = trace_damage(b, &damage);
-    if (cli->json || strcmp(cli_string(cli, "format"), "json") == 0) {
+    if (trace_wants_json(cli)) {
         struct str text;
         struct jw w;
         str_init(&text);
@@ -111,9 +111,6 @@ static int print(struct cli *cli, const struct trace *a, const struct trace *b, 
             rc = cli_envelope(cli, str_text(&text), bad ? &damage : NULL, err);
         str_release(&text);
     } else {
-        table_format_parse(cli_string(cli, "format"), &format);
-        if (format == TABLE_CSV && !cli_given(cli, "top"))
-            top = 0;
         size_t shown = top && top < d->n_rows ? top : d->n_rows;
         rc = print_rows(cli, cli_string(cli, "by"), d->rows, d->n_rows, shown, format, err);
         if (!rc && format == TABLE_TEXT && d->n_programs) {
@@ -178,13 +175,7 @@ static const struct option options[] = {
      .min = 0,
      .max = 1e6,
      .help = "per cent by which B may be slower"},
-    {.name = "top",
-     .kind = OPTION_INT,
-     .argument = "N",
-     .preset = "30",
-     .min = 0,
-     .max = 1e9,
-     .help = "rows shown, 0 for all; csv and json have all unless it is given"},
+    OPTION_TOP("30", "rows shown, 0 for all; csv and json have all unless it is given"),
     OPTION_FORMAT("text md csv html json"),
     OPTION_THREADS,
     {.name = NULL},

@@ -248,12 +248,9 @@ static void buffers_table(struct table *t, const struct found *f, size_t top, si
 
 static int print_table(struct cli *cli, const struct found *f, const char *show, struct error *err)
 {
-    enum table_format format = TABLE_TEXT;
+    enum table_format format = trace_format(cli);
     struct table t;
-    size_t left_out = 0, top = (size_t)cli_int(cli, "top", 0);
-    table_format_parse(cli_string(cli, "format"), &format);
-    if (format == TABLE_CSV && !cli_given(cli, "top"))
-        top = 0; // for programs
+    size_t left_out = 0, top = trace_top(cli);
     table_init(&t);
     if (strcmp(show, "allocators") == 0)
         allocators_table(&t, f);
@@ -354,13 +351,7 @@ static const struct option options[] = {
      .help =
          "one table: the allocators, what was alive at their peaks, every allocation in order, the programs' plans, "
          "or the buffers alive at their peaks; what there is when not given"},
-    {.name = "top",
-     .kind = OPTION_INT,
-     .argument = "N",
-     .preset = "10",
-     .min = 0,
-     .max = 1e9,
-     .help = "rows shown of each allocator or program, 0 for all; csv has all unless it is given, json always"},
+    OPTION_TOP("10", "rows shown of each allocator or program, 0 for all; csv has all unless it is given, json always"),
     OPTION_FORMAT("text md csv html json"),
     {.name = NULL},
 };

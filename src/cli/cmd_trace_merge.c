@@ -46,57 +46,58 @@ static void files_text(struct cli *cli, const struct trace *t, const struct trac
     }
 }
 
-static int answer(struct cli *cli, const struct trace *t, const char *out, const struct trace_merged *done,
-                  uint64_t bytes, struct error *err)
+struct answer {
+    const char *out;
+    struct trace_merged done;
+    uint64_t bytes;
+};
+
+static int document(struct cli *cli, struct trace *t, void *of, struct jw *w, struct error *err)
 {
-    struct error damage = {0};
-    int bad = trace_damage(t, &damage), rc = 0;
-    if (cli->json) {
-        struct str text;
-        struct jw w;
-        str_init(&text);
-        jw_init(&w, &text, false);
-        jw_object(&w);
-        jw_kv_string(&w, "path", out);
-        jw_kv_uint(&w, "bytes", bytes);
-        jw_kv_uint(&w, "planes", done->planes);
-        jw_kv_uint(&w, "devices", done->devices);
-        files_json(&w, t, done);
-        jw_object_end(&w);
-        rc = jw_finish(&w, err);
-        if (!rc)
-            rc = cli_envelope(cli, str_text(&text), bad ? &damage : NULL, err);
-        str_release(&text);
-    } else {
-        str_add_terminal(&cli->out, out, strlen(out));
-        str_addf(&cli->out, ": %zu planes, %zu of them devices, of %zu files\n", done->planes, done->devices,
-                 t->n_files);
-        files_text(cli, t, done);
-    }
-    if (!rc && bad)
-        *err = damage;
-    return rc ? rc : bad;
+    const struct answer *a = of;
+    (void)cli;
+    (void)err;
+    jw_object(w);
+    jw_kv_string(w, "path", a->out);
+    jw_kv_uint(w, "bytes", a->bytes);
+    jw_kv_uint(w, "planes", a->done.planes);
+    jw_kv_uint(w, "devices", a->done.devices);
+    files_json(w, t, &a->done);
+    jw_object_end(w);
+    return 0;
+}
+
+static void say(struct cli *cli, const struct trace *t, const struct answer *a)
+{
+    str_add_terminal(&cli->out, a->out, strlen(a->out));
+    str_addf(&cli->out, ": %zu planes, %zu of them devices, of %zu files\n", a->done.planes, a->done.devices,
+             t->n_files);
+    files_text(cli, t, &a->done);
 }
 
 static int run(struct cli *cli, struct error *err)
 {
     struct trace t;
     struct sink sink = {.fd = -1};
-    struct trace_merged done = {0};
-    const char *out = cli_string(cli, "out");
-    if (!out)
+    struct answer a = {.out = cli_string(cli, "out")};
+    if (!a.out)
         return error_set(err, ERR_USAGE, "--out", "is needed: the file to write");
-    if (!str_ends_with(out, ".xplane.pb") && !str_ends_with(out, ".xplane.pb.gz"))
-        return error_set(err, ERR_USAGE, out, "is no name of a profile: end it in .xplane.pb or .xplane.pb.gz");
+    if (!str_ends_with(a.out, ".xplane.pb") && !str_ends_with(a.out, ".xplane.pb.gz"))
+        return error_set(err, ERR_USAGE, a.out, "is no name of a profile: end it in .xplane.pb or .xplane.pb.gz");
     int rc = trace_input(cli, &t, err);
     if (!rc)
-        rc = sink_open(&sink, out, str_ends_with(out, ".gz"), cli_flag(cli, "force"), err);
+        rc = sink_open(&sink, a.out, str_ends_with(a.out, ".gz"), cli_flag(cli, "force"), err);
     if (!rc)
-        rc = trace_merge(&t, &sink, &done, err);
+        rc = trace_merge(&t, &sink, &a.done, err);
     if (!rc || sink.rc)
         rc = sink_commit(&sink, err);
+    a.bytes = sink.written;
+    if (!rc && cli->json)
+        rc = trace_document(cli, &t, document, &a, err);
+    else if (!rc)
+        say(cli, &t, &a);
     if (!rc)
-        rc = answer(cli, &t, out, &done, sink.written, err);
+        rc = trace_damage(&t, err);
     sink_abort(&sink);
     trace_close(&t);
     return rc;

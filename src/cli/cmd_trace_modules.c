@@ -40,7 +40,7 @@ static void row(struct table *t, const struct trace_modules *m, const struct tra
 
 static int table(struct cli *cli, struct trace_modules *m, bool together, struct error *err)
 {
-    enum table_format format = TABLE_TEXT;
+    enum table_format format = trace_format(cli);
     struct trace_module *rows;
     struct table t;
     size_t n;
@@ -48,7 +48,6 @@ static int table(struct cli *cli, struct trace_modules *m, bool together, struct
     int rc = trace_modules_rows(m, together, &rows, &n, err);
     if (rc)
         return rc;
-    table_format_parse(cli_string(cli, "format"), &format);
     table_init(&t);
     columns(&t, together);
     for (size_t i = 0; i < n; i++)

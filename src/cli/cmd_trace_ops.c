@@ -11,15 +11,6 @@
 #include "report/table.h"
 #include "trace/ops_view.h"
 
-static void slice_cell(struct table *t, struct slice s)
-{
-    struct str text;
-    str_init(&text);
-    str_add_n(&text, s.data, s.size);
-    table_cell(t, s.size ? str_text(&text) : "(none)");
-    str_release(&text);
-}
-
 static void percent_cell(struct table *t, double share)
 {
     table_number(t, 100 * share, NULL);
@@ -60,9 +51,9 @@ static void add_row(struct table *t, const struct trace_ops *o, const struct tra
     struct trace_ops_rates r;
     trace_ops_rate(o, row, &r);
     table_row(t);
-    slice_cell(t, row->name);
+    trace_cell(t, row->name);
     if (by == TRACE_BY_OP)
-        slice_cell(t, row->is_operation || row->category.size ? row->category
+        trace_cell(t, row->is_operation || row->category.size ? row->category
                                                               : (struct slice){(const uint8_t *)"no operation", 12});
     if (by == TRACE_BY_OP || by == TRACE_BY_MODULE)
         table_cellf(t, row->program_id ? "%" PRIu64 : "", row->program_id);
@@ -153,15 +144,12 @@ static void summary(struct cli *cli, const struct trace *t, const struct trace_o
 static int print_table(struct cli *cli, const struct trace *t, const struct trace_ops *o, enum trace_ops_by by,
                        struct error *err)
 {
-    enum table_format format = TABLE_TEXT;
+    enum table_format format = trace_format(cli);
     struct trace_op *rows;
-    size_t n, top = (size_t)cli_int(cli, "top", 0);
+    size_t n, top = trace_top(cli);
     int rc = trace_ops_group(o, by, &cli->arena, &rows, &n, err);
     if (rc)
         return rc;
-    table_format_parse(cli_string(cli, "format"), &format);
-    if (format == TABLE_CSV && !cli_given(cli, "top"))
-        top = 0; // for programs
     size_t shown = top && top < n ? top : n;
     struct table table;
     table_init(&table);
@@ -176,32 +164,17 @@ static int print_table(struct cli *cli, const struct trace *t, const struct trac
     return rc;
 }
 
-static int print(struct cli *cli, struct trace *t, struct trace_ops *o, struct error *err)
+static enum trace_ops_by by_option(const struct cli *cli)
 {
     enum trace_ops_by by = TRACE_BY_OP;
     trace_ops_by_from_name(cli_string(cli, "by"), &by);
-    if (!o->devices.n)
-        cli_note(cli, "no device ran anything in this profile: a capture that is too long, or was made without the "
-                      "device's tracer, holds the host alone");
-    if (!cli->json && strcmp(cli_string(cli, "format"), "json") != 0) {
-        int rc = print_table(cli, t, o, by, err);
-        return rc ? rc : trace_damage(t, err);
-    }
-    struct str text;
-    struct jw w;
-    struct error damage = {0};
-    str_init(&text);
-    jw_init(&w, &text, false);
-    int bad = trace_damage(t, &damage);
-    int rc = trace_ops_json(t, o, by, (size_t)cli_int(cli, "top", 0) * cli_given(cli, "top"), &w, err);
-    if (!rc)
-        rc = jw_finish(&w, err);
-    if (!rc)
-        rc = cli_envelope(cli, str_text(&text), bad ? &damage : NULL, err);
-    str_release(&text);
-    if (!rc && bad)
-        *err = damage;
-    return rc ? rc : bad;
+    return by;
+}
+
+static int document(struct cli *cli, struct trace *t, void *of, struct jw *w, struct error *err)
+{
+    size_t top = cli_given(cli, "top") ? (size_t)cli_int(cli, "top", 0) : 0;
+    return trace_ops_json(t, of, by_option(cli), top, w, err);
 }
 
 static int run(struct cli *cli, struct error *err)
@@ -215,8 +188,14 @@ static int run(struct cli *cli, struct error *err)
     rc = trace_input(cli, &t, err);
     if (!rc)
         rc = trace_ops(&t, threads, &o, err);
+    if (!rc && !o.devices.n)
+        cli_note(cli, "no device ran anything in this profile: a capture that is too long, or was made without the "
+                      "device's tracer, holds the host alone");
     if (!rc)
-        rc = print(cli, &t, &o, err);
+        rc = trace_wants_json(cli) ? trace_document(cli, &t, document, &o, err)
+                                   : print_table(cli, &t, &o, by_option(cli), err);
+    if (!rc)
+        rc = trace_damage(&t, err);
     trace_ops_release(&o);
     trace_close(&t);
     threads_free(threads);
@@ -243,13 +222,7 @@ static const struct option options[] = {
      .help = "what a row is: an operation of a program, a name without its number, a category, a program, a name of "
              "the framework, or a line of "
              "the source"},
-    {.name = "top",
-     .kind = OPTION_INT,
-     .argument = "N",
-     .preset = "30",
-     .min = 0,
-     .max = 1e9,
-     .help = "rows shown, 0 for all; csv and json have all unless it is given"},
+    OPTION_TOP("30", "rows shown, 0 for all; csv and json have all unless it is given"),
     OPTION_FORMAT("text md csv html json"),
     OPTION_THREADS,
     {.name = NULL},

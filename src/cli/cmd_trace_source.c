@@ -22,16 +22,13 @@ static void name_cell(struct table *t, const struct trace_source_node *n, bool i
 
 static int print_track(struct cli *cli, const struct trace_ops *o, enum trace_track track, struct error *err)
 {
-    enum table_format format = TABLE_TEXT;
+    enum table_format format = trace_format(cli);
     struct trace_source s;
     struct table t;
-    size_t top = (size_t)cli_int(cli, "top", 0), depth = (size_t)cli_int(cli, "depth", 0), left = 0;
+    size_t top = trace_top(cli), depth = (size_t)cli_int(cli, "depth", 0), left = 0;
     int rc = trace_source(o, track, &cli->arena, &s, err);
     if (rc)
         return rc;
-    table_format_parse(cli_string(cli, "format"), &format);
-    if (format == TABLE_CSV && !cli_given(cli, "top"))
-        top = 0; // for programs
     table_init(&t);
     table_column(&t, track == TRACE_TRACK_SOURCE ? "source" : "scope", NULL, TABLE_LEFT, 0);
     if (format == TABLE_CSV)
@@ -130,13 +127,7 @@ static const struct option options[] = {
      .min = 0,
      .max = 1e9,
      .help = "levels shown, 0 for all"},
-    {.name = "top",
-     .kind = OPTION_INT,
-     .argument = "N",
-     .preset = "30",
-     .min = 0,
-     .max = 1e9,
-     .help = "rows shown of each tree, 0 for all; csv has all unless it is given, json always"},
+    OPTION_TOP("30", "rows shown of each tree, 0 for all; csv has all unless it is given, json always"),
     OPTION_FORMAT("text md csv html json"),
     OPTION_THREADS,
     {.name = NULL},

@@ -139,12 +139,9 @@ static void say(struct cli *cli, const struct trace_steps *s, size_t shown)
 
 static int print(struct cli *cli, struct answer *a, struct error *err)
 {
-    enum table_format format = TABLE_TEXT;
-    table_format_parse(cli_string(cli, "format"), &format);
+    enum table_format format = trace_format(cli);
     bool scopes = strcmp(cli_string(cli, "by"), "scope") == 0;
-    size_t top = (size_t)cli_int(cli, "top", 0), shown = top && top < a->steps.n ? top : a->steps.n;
-    if (format == TABLE_CSV && !cli_given(cli, "top"))
-        shown = a->steps.n; // for programs
+    size_t top = trace_top(cli), shown = top && top < a->steps.n ? top : a->steps.n;
     int rc = scopes ? print_scopes(cli, a, format, err) : print_steps(cli, &a->steps, format, shown, err);
     if (!rc && format == TABLE_TEXT)
         say(cli, &a->steps, scopes ? a->steps.n : shown);
@@ -199,13 +196,7 @@ static const struct option options[] = {
      .choices = "step scope",
      .help = "what a row is: a step of a device, or a name of the framework, what runs once in an execution apart from "
              "what a loop repeats"},
-    {.name = "top",
-     .kind = OPTION_INT,
-     .argument = "N",
-     .preset = "30",
-     .min = 0,
-     .max = 1e9,
-     .help = "steps shown, 0 for all; csv and json have all"},
+    OPTION_TOP("30", "steps shown, 0 for all; csv and json have all"),
     OPTION_FORMAT("text md csv html json"),
     {.name = NULL},
 };

@@ -232,9 +232,8 @@ static void against(struct cli *cli, const struct trace_against *a, struct str *
 static int print(struct cli *cli, const struct trace *t, const struct trace_summary *s, const struct trace_against *a,
                  struct error *err)
 {
-    enum table_format format = TABLE_TEXT;
+    enum table_format format = trace_format(cli);
     struct str text;
-    table_format_parse(cli_string(cli, "format"), &format);
     if (format == TABLE_CSV)
         return devices(cli, s, format, err);
     str_init(&text);

@@ -47,6 +47,19 @@ int trace_document(struct cli *cli, struct trace *t,
     return rc;
 }
 
+enum table_format trace_format(const struct cli *cli)
+{
+    enum table_format format = TABLE_TEXT;
+    table_format_parse(cli_string(cli, "format"), &format);
+    return format;
+}
+
+size_t trace_top(const struct cli *cli)
+{
+    bool all = trace_format(cli) == TABLE_CSV && !cli_given(cli, "top");
+    return all ? 0 : (size_t)cli_int(cli, "top", 0);
+}
+
 void trace_cell(struct table *t, struct slice s)
 {
     struct str text;

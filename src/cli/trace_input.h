@@ -24,6 +24,10 @@ bool trace_wants_json(const struct cli *cli);
 int trace_document(struct cli *cli, struct trace *t,
                    int (*fill)(struct cli *cli, struct trace *t, void *of, struct jw *w, struct error *err), void *of,
                    struct error *err);
+// The form of tables, as --format says; text where it asks for a document.
+enum table_format trace_format(const struct cli *cli);
+// How many rows --top asks for, 0 for all: a CSV, which is for programs, has all unless it is given.
+size_t trace_top(const struct cli *cli);
 // A text of a profile as a cell; "(none)" for an empty one.
 void trace_cell(struct table *t, struct slice s);
 
