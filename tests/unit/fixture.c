@@ -32,6 +32,31 @@ json_t *fixture_json(const char *name)
     return root;
 }
 
+const char *fixture_profile(const char *name)
+{
+    char file[256];
+    snprintf(file, sizeof file, "traces/%s.xplane.pb", name);
+    const char *path = fixture_path(file);
+    if (file_exists(path))
+        return path;
+    snprintf(file, sizeof file, "traces/%s.xplane.pb.gz", name);
+    return fixture_path(file);
+}
+
+bool fixture_cells(char **rest, char *cells[], int n)
+{
+    char *row;
+    while ((row = strsep(rest, "\n"))) {
+        int found = 0;
+        bool comment = *row == '#';
+        while (found < n && (cells[found] = strsep(&row, "\t")))
+            found++;
+        if (!comment && found == n)
+            return true;
+    }
+    return false;
+}
+
 double fixture_number(const json_t *o, const char *key)
 {
     struct error e = {0};

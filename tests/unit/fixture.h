@@ -13,6 +13,11 @@
 json_t *fixture_json(const char *name);
 // Its full path, in a buffer that the next call reuses.
 const char *fixture_path(const char *name);
+// That of a recorded profile, traces/NAME.xplane.pb or its packed form.
+const char *fixture_profile(const char *name);
+// The next row of a text that has `n` cells parted by tabs; it is cut up in place. Comments (#) and shorter rows are
+// passed over. False at the end.
+bool fixture_cells(char **rest, char *cells[], int n);
 double fixture_number(const json_t *o, const char *key);
 // An array of integers as f32 bit patterns, or as signed bytes; the caller frees it.
 float *fixture_floats(const json_t *o, const char *key, size_t *n);

@@ -28,17 +28,21 @@ static void close_message(struct made *m, size_t *at)
     *at = SIZE_MAX;
 }
 
+void made_row(struct str *s, uint32_t table, int64_t id, const char *name)
+{
+    size_t entry = pb_begin(s, table);
+    pb_put_int(s, 1, id);
+    size_t message = pb_begin(s, 2);
+    pb_put_int(s, 1, id);
+    pb_put_string(s, 2, name);
+    pb_end(s, message);
+    pb_end(s, entry);
+}
+
 static void table(struct made *m, uint32_t field, const char **names, int n)
 {
-    for (int i = 0; i < n; i++) {
-        size_t entry = pb_begin(&m->file, field);
-        pb_put_int(&m->file, 1, i + 1);
-        size_t message = pb_begin(&m->file, 2);
-        pb_put_int(&m->file, 1, i + 1);
-        pb_put_string(&m->file, 2, names[i]);
-        pb_end(&m->file, message);
-        pb_end(&m->file, entry);
-    }
+    for (int i = 0; i < n; i++)
+        made_row(&m->file, field, i + 1, names[i]);
 }
 
 static void close_plane(struct made *m)

@@ -34,6 +34,8 @@ void made_number(struct made *m, const char *stat, int64_t value);
 void made_note(struct made *m, uint32_t field, const char *text);
 // A number of the plane itself, before its lines or after them.
 void made_fact(struct made *m, const char *stat, int64_t value);
+// One row of a plane's table 4 (events) or 5 (statistics): what `id` is called. For profiles that are made by hand.
+void made_row(struct str *s, uint32_t table, int64_t id, const char *name);
 // Writes it into the test's folder; the path is valid until the next call.
 const char *made_end(struct made *m, const char *name);
 

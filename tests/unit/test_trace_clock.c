@@ -5,18 +5,8 @@
 
 #include "base/file.h"
 #include "base/pbwire.h"
+#include "made_trace.h"
 #include "test.h"
-
-static void row(struct str *s, uint32_t table, int64_t id, const char *name)
-{
-    size_t entry = pb_begin(s, table);
-    pb_put_int(s, 1, id);
-    size_t message = pb_begin(s, 2);
-    pb_put_int(s, 1, id);
-    pb_put_string(s, 2, name);
-    pb_end(s, message);
-    pb_end(s, entry);
-}
 
 // A host on which ten all-reduces end every ms, first at first_ps of its clock; start_ns 0: it does not say.
 static void write_host(const char *path, uint64_t start_ns, int64_t first_ps, const char *operation)
@@ -36,11 +26,11 @@ static void write_host(const char *path, uint64_t start_ns, int64_t first_ps, co
         pb_end(&s, event);
     }
     pb_end(&s, line);
-    row(&s, 4, 1, operation);
+    made_row(&s, 4, 1, operation);
     pb_end(&s, plane);
     plane = pb_begin(&s, 1);
     pb_put_string(&s, 2, "Task Environment");
-    row(&s, 5, 1, "profile_start_time");
+    made_row(&s, 5, 1, "profile_start_time");
     if (start_ns) {
         size_t stat = pb_begin(&s, 6);
         pb_put_int(&s, 1, 1);

@@ -7,18 +7,8 @@
 
 #include "base/file.h"
 #include "base/pbwire.h"
+#include "made_trace.h"
 #include "test.h"
-
-static void row(struct str *s, int64_t id, const char *name)
-{
-    size_t entry = pb_begin(s, 4);
-    pb_put_int(s, 1, id);
-    size_t message = pb_begin(s, 2);
-    pb_put_int(s, 1, id);
-    pb_put_string(s, 2, name);
-    pb_end(s, message);
-    pb_end(s, entry);
-}
 
 // `n` executions with one operation each, alternating `step_ps` and a hundredth more.
 static void write_profile(const char *path, int n, int64_t step_ps, const char *operation)
@@ -41,8 +31,8 @@ static void write_profile(const char *path, int n, int64_t step_ps, const char *
         }
         pb_end(&s, at);
     }
-    row(&s, 1, "jit_f(1)");
-    row(&s, 2, operation);
+    made_row(&s, 4, 1, "jit_f(1)");
+    made_row(&s, 4, 2, operation);
     pb_end(&s, plane);
     REQUIRE_OK(file_write(path, s.text, s.length, &e), &e);
     str_release(&s);

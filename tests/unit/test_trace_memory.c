@@ -6,18 +6,10 @@
 
 #include "base/pbwire.h"
 #include "base/str.h"
+#include "fixture.h"
 #include "made_trace.h"
 #include "test.h"
 #include "trace/heap.h"
-
-static const char *profile(const char *name)
-{
-    static char path[1024];
-    snprintf(path, sizeof path, "%s/tests/fixtures/traces/%s.xplane.pb", test_top(), name);
-    if (!file_exists(path))
-        snprintf(path, sizeof path, "%s/tests/fixtures/traces/%s.xplane.pb.gz", test_top(), name);
-    return path;
-}
 
 static int open_memory(struct trace *t, struct trace_memory *m, const char *path, struct error *err)
 {
@@ -50,28 +42,19 @@ TEST(trace_memory_equals_xprof)
 {
     struct error e = {0};
     struct str table;
-    char path[1024], last[64] = "";
+    char last[64] = "";
     str_init(&table);
-    snprintf(path, sizeof path, "%s/tests/fixtures/traces/xprof_memory.tsv", test_top());
-    REQUIRE_OK(file_read(&table, path, 1 << 20, &e), &e);
+    REQUIRE_OK(file_read(&table, fixture_path("traces/xprof_memory.tsv"), 1 << 20, &e), &e);
     struct trace t = {0};
     struct trace_memory m = {0};
     size_t compared = 0, left = 0;
-    for (char *row = table.text, *next; row && *row; row = next) {
-        next = strchr(row, '\n');
-        if (next)
-            *next++ = '\0';
-        char *cell[8], *at = row;
-        int n = 0;
-        while (n < 8 && (cell[n] = strsep(&at, "\t")))
-            n++;
-        if (*row == '#' || n < 8)
-            continue;
+    char *cell[8], *rest = table.text;
+    while (fixture_cells(&rest, cell, 8)) {
         if (strcmp(last, cell[0]) != 0) {
             CHECK_INT(left, 0);
             trace_memory_release(&m);
             trace_close(&t);
-            REQUIRE_OK(open_memory(&t, &m, profile(cell[0]), &e), &e);
+            REQUIRE_OK(open_memory(&t, &m, fixture_profile(cell[0]), &e), &e);
             snprintf(last, sizeof last, "%s", cell[0]);
             left = m.n_allocators;
         }
@@ -255,7 +238,7 @@ TEST(trace_heap_of_recorded_programs)
                                         "tpu-v6e-4chip-inference"};
     size_t replayed = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *path = profile(names[i]);
+        const char *path = fixture_profile(names[i]);
         struct trace t;
         struct trace_heaps heaps;
         struct error e = {0};

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include "base/str.h"
+#include "fixture.h"
+#include "made_trace.h"
 #include "test.h"
 #include "trace/ops_view.h"
 #include "trace/tally.h"
@@ -33,41 +35,23 @@ static const struct trace_op *find(const struct trace_ops *o, uint64_t program, 
     return NULL;
 }
 
-static const char *profile(const char *name)
-{
-    static char path[1024];
-    snprintf(path, sizeof path, "%s/tests/fixtures/traces/%s.xplane.pb", test_top(), name);
-    if (!file_exists(path))
-        snprintf(path, sizeof path, "%s/tests/fixtures/traces/%s.xplane.pb.gz", test_top(), name);
-    return path;
-}
-
 // Per operation what XProf counts, to the picosecond; and what it leaves out is there as well.
 TEST(trace_ops_equal_xprof)
 {
     struct error e = {0};
     struct str table;
-    char path[1024], last[64] = "";
+    char last[64] = "";
     str_init(&table);
-    snprintf(path, sizeof path, "%s/tests/fixtures/traces/xprof_ops.tsv", test_top());
-    REQUIRE_OK(file_read(&table, path, 1 << 20, &e), &e);
+    REQUIRE_OK(file_read(&table, fixture_path("traces/xprof_ops.tsv"), 1 << 20, &e), &e);
     struct trace t = {0};
     struct trace_ops o = {0};
     size_t compared = 0, left = 0;
-    for (char *row = table.text, *next; row && *row; row = next) {
-        next = strchr(row, '\n');
-        if (next)
-            *next++ = '\0';
-        char *cell[7], *at = row;
-        int n = 0;
-        while (n < 7 && (cell[n] = strsep(&at, "\t")))
-            n++;
-        if (*row == '#' || n < 7)
-            continue;
+    char *cell[7], *rest = table.text;
+    while (fixture_cells(&rest, cell, 7)) {
         if (strcmp(last, cell[0]) != 0) {
             CHECK_INT(left, 0);
             done(&t, &o);
-            REQUIRE_OK(run(&t, NULL, &o, profile(cell[0]), &e), &e);
+            REQUIRE_OK(run(&t, NULL, &o, fixture_profile(cell[0]), &e), &e);
             snprintf(last, sizeof last, "%s", cell[0]);
             for (size_t i = 0; i < o.n_rows; i++)
                 left += o.rows[i].is_operation;
@@ -87,7 +71,7 @@ TEST(trace_ops_equal_xprof)
     CHECK_INT(compared, 38);
     done(&t, &o);
     // Kernels of no operation: XProf books them as idle time.
-    REQUIRE_OK(run(&t, NULL, &o, profile("gpu-mi300x-jax-gemm"), &e), &e);
+    REQUIRE_OK(run(&t, NULL, &o, fixture_profile("gpu-mi300x-jax-gemm"), &e), &e);
     const struct trace_op *copy = find(&o, 0, "__amd_rocclr_copyBuffer.kd");
     REQUIRE(copy);
     CHECK(!copy->is_operation && copy->occurrences == 12 && copy->self_ps == 60240000);
@@ -103,7 +87,7 @@ TEST(trace_ops_facts_of_a_device)
     struct trace_ops o;
     struct threads *two;
     REQUIRE(threads_new(&two, 2, &e) == 0);
-    REQUIRE_OK(run(&t, two, &o, profile("tpu-v6e-4chip-inference"), &e), &e);
+    REQUIRE_OK(run(&t, two, &o, fixture_profile("tpu-v6e-4chip-inference"), &e), &e);
     REQUIRE(o.devices.n == 4 && o.n_lines == 4);
     const struct trace_device *d = &o.devices.items[3];
     CHECK(d->kind == TRACE_TPU && d->ordinal == 3);
@@ -122,7 +106,7 @@ TEST(trace_ops_facts_of_a_device)
     CHECK(f->flop == 400.0 * 1342177280 && f->bytes == 400.0 * 10737418240);
     CHECK(slice_is(f->scope, "jit(f)/jit(main)/add:"));
     done(&t, &o);
-    REQUIRE_OK(run(&t, two, &o, profile("cpu-small"), &e), &e);
+    REQUIRE_OK(run(&t, two, &o, fixture_profile("cpu-small"), &e), &e);
     CHECK(o.devices.n == 0 && o.n_rows == 0); // it holds a compilation, and no operation
     done(&t, &o);
     threads_free(two);
@@ -146,7 +130,7 @@ TEST(trace_ops_price_libraries)
         struct trace t;
         struct trace_ops o;
         struct trace_ops_rates r;
-        REQUIRE_OK(run(&t, NULL, &o, profile(known[i].file), &e), &e);
+        REQUIRE_OK(run(&t, NULL, &o, fixture_profile(known[i].file), &e), &e);
         const struct trace_op *op = find(&o, known[i].program, known[i].name);
         REQUIRE(op);
         trace_ops_rate(&o, op, &r);
@@ -165,7 +149,7 @@ TEST(trace_ops_peaks_of_profile_and_table)
     struct trace t;
     struct trace_ops o;
     struct trace_peak flop, memory;
-    REQUIRE_OK(run(&t, NULL, &o, profile("gpu-mi300x-jax-gemm"), &e), &e);
+    REQUIRE_OK(run(&t, NULL, &o, fixture_profile("gpu-mi300x-jax-gemm"), &e), &e);
     trace_ops_peak(&o, DT_BF16, &flop, &memory);
     CHECK_STR(memory.chip_name, "mi300x");
     CHECK(memory.profile == 2662.4e9 && memory.chip == 5300e9 && memory.used == 5300e9 && memory.disagree);
@@ -177,11 +161,11 @@ TEST(trace_ops_peaks_of_profile_and_table)
     CHECK(slice_is(copy->scope, "jit(dot)/dot_general"));
     CHECK(slice_is(copy->source, "/workspace/traces/generate_gemm_trace.py:37"));
     done(&t, &o);
-    REQUIRE_OK(run(&t, NULL, &o, profile("tpu-v6e-4chip-inference"), &e), &e);
+    REQUIRE_OK(run(&t, NULL, &o, fixture_profile("tpu-v6e-4chip-inference"), &e), &e);
     trace_ops_peak(&o, DT_INVALID, &flop, &memory);
     CHECK(flop.used == flop.profile && !flop.disagree && flop.chip > 0 && memory.used == memory.profile);
     done(&t, &o);
-    REQUIRE_OK(run(&t, NULL, &o, profile("gpu-gtx1080ti-2x"), &e), &e);
+    REQUIRE_OK(run(&t, NULL, &o, fixture_profile("gpu-gtx1080ti-2x"), &e), &e);
     trace_ops_peak(&o, DT_INVALID, &flop, &memory);
     CHECK(isnan(flop.used) && !memory.chip_name && memory.used == memory.profile && memory.used > 0);
     const struct trace_op *fusion = find(&o, 5, "loop_add_multiply_fusion");
@@ -197,16 +181,6 @@ struct op {
     int64_t start, duration;
     int id;
 };
-
-static void meta(struct str *s, uint32_t table, int64_t id, const char *name)
-{
-    size_t entry = pb_begin(s, table);
-    pb_put_int(s, 1, id);
-    size_t message = pb_begin(s, 2);
-    pb_put_string(s, 2, name);
-    pb_end(s, message);
-    pb_end(s, entry);
-}
 
 static const char *make(const struct op *ops, size_t n, int64_t timestamp_ns)
 {
@@ -229,7 +203,7 @@ static const char *make(const struct op *ops, size_t n, int64_t timestamp_ns)
     pb_end(&s, line);
     for (int i = 1; i < 9; i++) {
         const char name[2] = {(char)('a' + i - 1), 0};
-        meta(&s, 4, i, name);
+        made_row(&s, 4, i, name);
     }
     pb_end(&s, plane);
     snprintf(path, sizeof path, "%s/made.xplane.pb", test_dir());

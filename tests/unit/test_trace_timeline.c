@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/str.h"
+#include "made_trace.h"
 #include "test.h"
 #include "trace/busy.h"
 #include "trace/timeline_encode.h"
@@ -43,17 +44,6 @@ static const char *fixture(const char *name)
 
 // ---- Profiles made here
 
-static void put_row(struct str *s, uint32_t table, int64_t id, const char *name)
-{
-    size_t entry = pb_begin(s, table);
-    pb_put_int(s, 1, id);
-    size_t message = pb_begin(s, 2);
-    pb_put_int(s, 1, id);
-    pb_put_string(s, 2, name);
-    pb_end(s, message);
-    pb_end(s, entry);
-}
-
 struct put {
     int64_t id, offset_ps, duration_ps;
 };
@@ -87,9 +77,9 @@ static const char *write_profile(const char *plane, const struct put *const line
     pb_put_string(&s, 2, plane);
     for (size_t i = 0; i < n_lines; i++)
         put_line(&s, (int64_t)i + 1, "Stream #1", lines[i], n[i]);
-    put_row(&s, 4, 1, "</script><script>alert(1)</script>");
-    put_row(&s, 4, 2, "two");
-    put_row(&s, 5, 1, "a\x80value");
+    made_row(&s, 4, 1, "</script><script>alert(1)</script>");
+    made_row(&s, 4, 2, "two");
+    made_row(&s, 5, 1, "a\x80value");
     pb_end(&s, at);
     snprintf(path, sizeof path, "%s/made.xplane.pb", test_dir());
     CHECK_INT(file_write(path, s.text, s.length, &e), 0);
