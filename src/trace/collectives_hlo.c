@@ -160,29 +160,21 @@ static int add(struct collecting *c, const struct hlo_module *m, const struct hl
     return rc ? rc : read_groups(f, m, of, c->arena, c->err);
 }
 
-static int read_program(struct collecting *c, const struct trace_program *p)
+struct reading {
+    struct collecting *c;
+    uint64_t program;
+};
+
+static int read_program(void *context, const struct hlo_module *m, struct arena *scratch, struct error *err)
 {
-    struct file_guard g;
-    struct arena arena;
-    struct hlo_module m;
-    struct error bad = {0};
-    arena_init(&arena);
-    int rc;
-    if (FILE_GUARD(&g, &p->file->map)) {
-        rc = file_guard_error(&g, c->err);
-    } else {
-        rc = hlo_read(&m, p->proto.data, p->proto.size, "the HLO in the profile", &arena, &bad);
-        for (size_t i = 0; !rc && i < m.n_computations; i++) {
-            for (size_t k = 0; !rc && k < m.computations[i].n_instructions; k++)
-                rc = add(c, &m, &m.computations[i].instructions[k], p->id);
-        }
-        file_guard_end(&g);
+    const struct reading *r = context;
+    int rc = 0;
+    (void)scratch;
+    (void)err;
+    for (size_t i = 0; !rc && i < m->n_computations; i++) {
+        for (size_t k = 0; !rc && k < m->computations[i].n_instructions; k++)
+            rc = add(r->c, m, &m->computations[i].instructions[k], r->program);
     }
-    if (rc == ERR_INPUT && bad.code)
-        rc = 0;
-    else if (bad.code && c->err)
-        *c->err = bad;
-    arena_release(&arena);
     return rc;
 }
 
@@ -194,8 +186,10 @@ int collective_facts(const struct trace *t, struct arena *arena, struct collecti
     size_t n_programs;
     int rc = trace_programs(t, arena, &programs, &n_programs, err);
     for (size_t i = 0; i < n_programs && !rc; i++) {
+        struct reading r = {&c, programs[i].id};
+        struct error unreadable; // trace ops says so
         if (!i || programs[i].id != programs[i - 1].id)
-            rc = read_program(&c, &programs[i]);
+            rc = trace_program_read(&programs[i], read_program, &r, &unreadable, err);
     }
     if (c.n)
         qsort(c.facts, c.n, sizeof *c.facts, by_name);

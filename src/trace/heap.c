@@ -576,32 +576,27 @@ int trace_heaps_add(struct trace_heaps *out, const struct hlo_module *m, struct 
 
 // ---- A profile's programs
 
+struct adding {
+    struct trace_heaps *out;
+    const struct trace_program *program;
+};
+
+static int add_heaps(void *context, const struct hlo_module *m, struct arena *scratch, struct error *err)
+{
+    const struct adding *a = context;
+    (void)scratch;
+    return m->buffer_assignment.size ? trace_heaps_add(a->out, m, a->program->name, a->program->id, err) : 0;
+}
+
 static int add_program(struct trace_heaps *out, const struct trace_program *p, struct error *err)
 {
-    struct file_guard g;
-    struct arena arena;
-    struct hlo_module m;
-    struct error bad = {0};
-    arena_init(&arena);
-    int rc;
-    if (FILE_GUARD(&g, &p->file->map)) {
-        rc = file_guard_error(&g, err);
-    } else {
-        rc = hlo_read(&m, p->proto.data, p->proto.size, "the HLO in the profile", &arena, &bad);
-        if (rc == ERR_INPUT) {
-            const char *said = arena_strdup(&out->arena, bad.message, err);
-            out->damage = out->damage ? out->damage : said;
-            rc = said ? 0 : ERR_MEMORY;
-        } else if (rc) {
-            if (err)
-                *err = bad;
-        } else if (m.buffer_assignment.size) {
-            rc = trace_heaps_add(out, &m, p->name, p->id, err);
-        }
-        file_guard_end(&g);
-    }
-    arena_release(&arena);
-    return rc;
+    struct adding a = {out, p};
+    struct error bad;
+    int rc = trace_program_read(p, add_heaps, &a, &bad, err);
+    if (rc || !bad.code || out->damage)
+        return rc;
+    out->damage = arena_strdup(&out->arena, bad.message, err);
+    return out->damage ? 0 : ERR_MEMORY;
 }
 
 int trace_heaps(const struct trace *t, struct trace_heaps *out, struct error *err)

@@ -360,55 +360,75 @@ static int bound_executions(const struct hlo_module *m, const struct index *x, c
     return 0;
 }
 
-static int join(struct joining *j, const struct trace_program *program, const struct wanted *w, size_t n,
-                struct arena *arena)
+int trace_program_read(const struct trace_program *p, trace_program_visit *visit, void *context,
+                       struct error *unreadable, struct error *err)
 {
+    struct file_guard g;
+    struct arena scratch;
     struct hlo_module m;
+    *unreadable = (struct error){0};
+    arena_init(&scratch);
+    int rc;
+    if (FILE_GUARD(&g, &p->file->map)) {
+        rc = file_guard_error(&g, err);
+    } else {
+        rc = hlo_read(&m, p->proto.data, p->proto.size, "the HLO in the profile", &scratch, unreadable);
+        if (!rc)
+            rc = visit(context, &m, &scratch, err);
+        else if (rc == ERR_INPUT)
+            rc = 0;
+        else if (err)
+            *err = *unreadable;
+        file_guard_end(&g);
+    }
+    arena_release(&scratch);
+    return rc;
+}
+
+// The rows of one program.
+struct join {
+    struct joining *j;
+    const struct wanted *w;
+    size_t n;
+};
+
+static int join(void *context, const struct hlo_module *m, struct arena *arena, struct error *err)
+{
+    const struct join *of = context;
+    struct joining *j = of->j;
+    const struct wanted *w = of->w;
+    size_t n = of->n;
     struct hlo_costs costs;
     struct index x = {0};
-    struct error bad = {0};
-    int rc = hlo_read(&m, program->proto.data, program->proto.size, "the HLO in the profile", arena, &bad);
-    if (rc == ERR_INPUT) {
-        j->o->hlo_damage = arena_strdup(&j->o->arena, bad.message, j->err);
-        return j->o->hlo_damage ? 0 : ERR_MEMORY;
-    }
-    if (rc && j->err)
-        *j->err = bad;
+    int rc = hlo_costs_init(&costs, m, arena, err);
     if (!rc)
-        rc = hlo_costs_init(&costs, &m, arena, j->err);
+        rc = make_index(m, arena, &x, err);
     if (!rc)
-        rc = make_index(&m, arena, &x, j->err);
-    if (!rc)
-        rc = bound_executions(&m, &x, w, n, arena, j->err);
+        rc = bound_executions(m, &x, w, n, arena, err);
     if (rc)
         return rc;
     j->o->hlo_modules++;
     for (size_t i = 0; i < n && !rc; i++) {
         const struct place *p = find(&x, w[i].op->name);
         if (p)
-            rc = describe(j, &m, p->in, w[i].op);
+            rc = describe(j, m, p->in, w[i].op);
         if (p && !rc)
             rc = price(j, &costs, p->in, w[i].op);
-        else if (!rc && slice_is(w[i].op->category, "program") && slice_compare(w[i].op->name, m.name) == 0)
+        else if (!rc && slice_is(w[i].op->category, "program") && slice_compare(w[i].op->name, m->name) == 0)
             price_program(&costs, w[i].op);
     }
     return rc;
 }
 
-static int join_guarded(struct joining *j, const struct wanted *w, size_t n)
+static int join_program(struct joining *j, const struct wanted *w, size_t n)
 {
-    struct file_guard g;
-    struct arena arena;
-    arena_init(&arena);
-    int rc;
-    if (FILE_GUARD(&g, &w->program->file->map)) {
-        rc = file_guard_error(&g, j->err);
-    } else {
-        rc = join(j, w->program, w, n, &arena);
-        file_guard_end(&g);
-    }
-    arena_release(&arena);
-    return rc;
+    struct join of = {j, w, n};
+    struct error bad;
+    int rc = trace_program_read(w->program, join, &of, &bad, j->err);
+    if (rc || !bad.code)
+        return rc;
+    j->o->hlo_damage = arena_strdup(&j->o->arena, bad.message, j->err);
+    return j->o->hlo_damage ? 0 : ERR_MEMORY;
 }
 
 static int find_wanted(struct joining *j, struct wanted *w, size_t *n)
@@ -425,7 +445,7 @@ static int find_wanted(struct joining *j, struct wanted *w, size_t *n)
     for (size_t i = 0, k; i < *n && !rc; i = k) {
         for (k = i + 1; k < *n && w[k].program == w[i].program; k++)
             ;
-        rc = join_guarded(j, &w[i], k - i);
+        rc = join_program(j, &w[i], k - i);
     }
     return rc;
 }

@@ -3,6 +3,7 @@
 #ifndef TRACE_OPS_HLO_H
 #define TRACE_OPS_HLO_H
 
+#include "ir/hlo.h"
 #include "trace/ops.h"
 
 // The HloProto of one program in a profile.
@@ -18,6 +19,11 @@ struct trace_program {
 // the latter two wrong.
 int trace_programs(const struct trace *t, struct arena *arena, struct trace_program **programs, size_t *n,
                    struct error *err);
+// Reads the program's HLO and calls `visit` with it; module, its bytes and `scratch` are gone afterwards. HLO that
+// cannot be read is no error: then nothing is called and `unreadable` says why. What visit returns is returned.
+typedef int trace_program_visit(void *context, const struct hlo_module *m, struct arena *scratch, struct error *err);
+int trace_program_read(const struct trace_program *p, trace_program_visit *visit, void *context,
+                       struct error *unreadable, struct error *err);
 // Fills in what rows lack: category, scope, source, FLOP and bytes of their executions. A row's program is that of its
 // id (and its module's name, where it has one), else the only one of that name.
 int trace_ops_hlo(const struct trace *t, struct trace_ops *o, struct error *err);
