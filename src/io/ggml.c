@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/bits.h"
 #include "num/convert.h"
 
 static float half(const uint8_t *at)
@@ -10,13 +11,6 @@ static float half(const uint8_t *at)
     uint16_t bits;
     memcpy(&bits, at, sizeof bits);
     return f32_from_f16(bits);
-}
-
-static float float_of(uint32_t bits)
-{
-    float v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
 }
 
 // The low nibbles of 16 bytes are elements 0..15 of 32, the high ones 16..31.
@@ -211,7 +205,7 @@ static const int8_t e2m1_doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, 
 static void mxfp4(const uint8_t *b, float *out)
 {
     uint32_t e = b[0];
-    float d = float_of(e < 2 ? 0x00200000u << e : (e - 1) << 23); // 2^(e - 128), the first two subnormal
+    float d = f32_of_bits(e < 2 ? 0x00200000u << e : (e - 1) << 23); // 2^(e - 128), the first two subnormal
     for (int j = 0; j < 32; j++)
         out[j] = d * (float)e2m1_doubled[nibble(b + 1, j)];
 }
@@ -221,7 +215,7 @@ static float half_of_e4m3(uint8_t code)
     int e = code >> 3 & 15, m = code & 7;
     if (code == 0 || code == 0x7f)
         return 0;
-    return e ? (float)(8 + m) * float_of((uint32_t)(127 + e - 11) << 23) : (float)m * 0x1p-10f;
+    return e ? (float)(8 + m) * f32_of_bits((uint32_t)(127 + e - 11) << 23) : (float)m * 0x1p-10f;
 }
 
 // Four scales, then for each 16 elements 8 bytes: low nibbles, then high ones.

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "num/random.h"
 
 void probe_model_of(struct dot_model *m, const struct probe_float *p, const struct probe_path *path)
@@ -81,13 +82,6 @@ static int run(struct replay *r, double *c, struct error *err)
     return rc;
 }
 
-static uint64_t bits_of(double v)
-{
-    uint64_t b;
-    memcpy(&b, &v, sizeof b);
-    return b;
-}
-
 // How many of the results from `first` to before `end` the model gives; the largest difference in units of the last
 // place.
 static int compare(const struct replay *r, const struct dot_model *m, size_t end, size_t *same, double *worst,
@@ -102,7 +96,7 @@ static int compare(const struct replay *r, const struct dot_model *m, size_t end
         int rc = dot_model_run(m, r->a + i / t->n * t->k, 1, r->b + i % t->n, t->n, t->k, &want, err);
         if (rc)
             return rc;
-        if (bits_of(want) == bits_of(got)) {
+        if (f64_bits(want) == f64_bits(got)) {
             (*same)++;
             continue;
         }
@@ -236,7 +230,7 @@ static int turn_rows(struct replay *r, size_t dots, bool *same, struct error *er
     int rc = run(r, r->again, err);
     *same = true;
     for (size_t i = 0; i < dots && !rc; i++)
-        *same &= bits_of(r->again[(r->rows - 1 - i / n) * n + i % n]) == bits_of(r->c[i]);
+        *same &= f64_bits(r->again[(r->rows - 1 - i / n) * n + i % n]) == f64_bits(r->c[i]);
     return rc;
 }
 

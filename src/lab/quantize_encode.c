@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "io/ggml.h"
 #include "lab/quantize_work.h"
 #include "num/block_kernels.h"
@@ -117,19 +118,12 @@ int quantize_load(const struct quantize_work *w, const struct quantize_piece *p,
     return rc;
 }
 
-static float float_of(uint32_t bits)
-{
-    float v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
-
 // Counts what is not finite and finds the largest finite magnitude. False: some values are not finite.
 static bool look(const float *x, size_t n, size_t *first, struct quantize_stats *part)
 {
     uint32_t bits = quant_kernels()->absmax(x, n);
     if (bits < 0x7f800000u) {
-        part->amax = (double)float_of(bits);
+        part->amax = (double)f32_of_bits(bits);
         return true;
     }
     for (size_t i = 0; i < n; i++) {
@@ -221,11 +215,11 @@ static float scale_of(const struct coder *c, uint32_t amax)
     int32_t zero;
     struct quant_stats counts = {0};
     if (c->plain) {
-        scale = amax ? float_of(amax) / c->divisor : 1;
+        scale = amax ? f32_of_bits(amax) / c->divisor : 1;
         if (scale >= FLT_MIN)
             return scale;
     }
-    quant_scale_of_range(c->spec, 0, (double)float_of(amax), &scale, &zero, &counts);
+    quant_scale_of_range(c->spec, 0, (double)f32_of_bits(amax), &scale, &zero, &counts);
     c->part->scales_raised += counts.scales_raised;
     c->part->scales_lowered += counts.scales_lowered;
     return scale;

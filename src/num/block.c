@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/bytes.h"
 #include "num/block_kernels.h"
 #include "num/quantize_kernels.h"
@@ -118,29 +119,15 @@ static struct block_amax measure(const struct block *b)
     return a;
 }
 
-static double double_of(uint64_t bits)
-{
-    double v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
-
-static uint64_t bits_of(double v)
-{
-    uint64_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    return bits;
-}
-
 // Of a normal number above 0: every f32 above 0 is one in f64.
 static int exponent_of(double v)
 {
-    return (int)(bits_of(v) >> 52) - 1023;
+    return (int)(f64_bits(v) >> 52) - 1023;
 }
 
 static double power_of_two(int k)
 {
-    return double_of((uint64_t)(k + 1023) << 52);
+    return f64_of_bits((uint64_t)(k + 1023) << 52);
 }
 
 // The exponent of an MX scale before it is clamped; amax > 0.
@@ -200,8 +187,8 @@ static uint8_t nearest_even(const struct coder *c, double v, struct format_count
 {
     int m = c->element->mantissa_bits;
     double a = fabs(v), least = c->f->fraction ? 1 : c->min_normal;
-    uint64_t exponent = bits_of(a < least ? least : a) & 0x7ff0000000000000u;
-    double unit = c->f->fraction ? 0x1p52 : double_of(exponent + ((uint64_t)(52 - m) << 52));
+    uint64_t exponent = f64_bits(a < least ? least : a) & 0x7ff0000000000000u;
+    double unit = c->f->fraction ? 0x1p52 : f64_of_bits(exponent + ((uint64_t)(52 - m) << 52));
     double r = a < 0x1p60 ? (a + unit) - unit : a;
     counts->overflowed += r > c->max;
     counts->flushed += a != 0 && r == 0;
@@ -210,7 +197,7 @@ static uint8_t nearest_even(const struct coder *c, double v, struct format_count
         return (uint8_t)r;
     if (r < c->min_normal)
         return (uint8_t)(r / c->min_normal * (double)(1 << m));
-    return (uint8_t)((bits_of(r) >> (52 - m)) - ((uint64_t)c->bias_gap << m));
+    return (uint8_t)((f64_bits(r) >> (52 - m)) - ((uint64_t)c->bias_gap << m));
 }
 
 // v = x / scale. Integers by magnitude, so that what is clamped on one side is clamped on the other.

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "num/convert_block.h"
 #include "num/isa.h"
 
@@ -13,8 +14,8 @@
 static inline float rounded(const struct block_rule *r, float a)
 {
     a = a < 2 * r->max ? a : 2 * r->max;
-    uint32_t exponent = bits_of(a > r->least ? a : r->least) & 0x7f800000u;
-    float unit = r->integer ? 0x1p23f : float_of(exponent + ((uint32_t)(23 - r->mantissa) << 23));
+    uint32_t exponent = f32_bits(a > r->least ? a : r->least) & 0x7f800000u;
+    float unit = r->integer ? 0x1p23f : f32_of_bits(exponent + ((uint32_t)(23 - r->mantissa) << 23));
     return (a + unit) - unit;
 }
 
@@ -24,7 +25,7 @@ static inline uint32_t magnitude(const struct block_rule *r, float kept)
         return (uint32_t)kept;
     if (kept < r->least)
         return (uint32_t)(kept * r->subnormals);
-    return (bits_of(kept) >> (23 - r->mantissa)) - r->gap;
+    return (f32_bits(kept) >> (23 - r->mantissa)) - r->gap;
 }
 
 static void code(const struct block_rule *rule, const float *x, size_t n, float factor, float total, uint8_t *codes,
@@ -33,7 +34,7 @@ static void code(const struct block_rule *rule, const float *x, size_t n, float 
     for (size_t i = 0; i < n; i++) {
         float v = rule->divides ? x[i] / factor : x[i] * factor * rule->fraction, whole = rounded(rule, fabsf(v));
         float kept = whole < rule->max ? whole : rule->max;
-        uint32_t negative = bits_of(x[i]) >> 31, m = magnitude(rule, kept);
+        uint32_t negative = f32_bits(x[i]) >> 31, m = magnitude(rule, kept);
         counts->clipped += whole > rule->max;
         counts->flushed += whole == 0 && (rule->flush_by_result ? v : x[i]) != 0;
         if (rule->integer) {
@@ -55,7 +56,7 @@ static void judge(const struct block_bound *bound, const float *x, const float *
         if (fabsf(x[i] / scale) > bound->limit)
             continue;
         double size = fabs((double)unit[i] * (double)scale - (double)x[i]);
-        double power = (double)float_of(bits_of(unit[i]) & 0x7f800000u);
+        double power = (double)f32_of_bits(f32_bits(unit[i]) & 0x7f800000u);
         power = power > bound->min_normal ? power : bound->min_normal;
         judged->most = size > judged->most ? size : judged->most;
         judged->beyond |= size / (double)scale > power * bound->half_step + fabs((double)unit[i]) * bound->slack;

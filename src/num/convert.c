@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/bytes.h"
 #include "num/convert_block.h"
 #include "num/convert_kernels.h"
@@ -131,19 +132,19 @@ static void narrow_rule(const struct format *f, enum format_overflow overflow, s
 {
     uint64_t max = format_max_code(f);
     float tie = (float)((natural(f, max) + natural(f, max + 1)) / 2); // exact: one bit more than the format has
-    uint32_t largest = bits_of((float)natural(f, max)), infinity, nan;
+    uint32_t largest = f32_bits((float)natural(f, max)), infinity, nan;
     if (f->bits == 16) { // made by instructions that know the specials
         infinity = 0x7f800000u;
         nan = 0x7fc00000u;
     } else {
         bool has_infinity = f->infinity == FORMAT_INFINITY_IEEE, has_nan = f->nan != FORMAT_NAN_NONE;
         uint64_t code = has_infinity ? format_infinity_code(f) : has_nan ? format_nan_code(f) : max;
-        infinity = bits_of((float)natural(f, code));
-        nan = bits_of((float)natural(f, format_nan_code(f)));
+        infinity = f32_bits((float)natural(f, code));
+        nan = f32_bits((float)natural(f, format_nan_code(f)));
     }
     bool saturate = overflow == FORMAT_OVERFLOW_SATURATE, finite = overflow == FORMAT_OVERFLOW_SATURATE_FINITE;
     *r = (struct convert_narrow){
-        .special_from = bits_of(tie) + !(max & 1), // a tie goes to the even code
+        .special_from = f32_bits(tie) + !(max & 1), // a tie goes to the even code
         .over = saturate || finite ? largest : infinity,
         .inf = saturate ? largest : infinity,
         .nan = nan,
@@ -208,7 +209,7 @@ static const struct type_facts *type_facts(enum dtype t)
     for (int overflow = 0; is_narrow(f) && overflow <= FORMAT_OVERFLOW_ERROR; overflow++)
         narrow_rule(f, (enum format_overflow)overflow, &facts->rules[overflow]);
     for (unsigned c = 0; is_table(f) && c < 256; c++)
-        facts->table[c] = bits_of((float)format_decode(f, c));
+        facts->table[c] = f32_bits((float)format_decode(f, c));
     atomic_store_explicit(&facts->ready, true, memory_order_release);
     pthread_mutex_unlock(&lock);
     return facts;

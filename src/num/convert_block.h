@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/bits.h"
+
 #define CONVERT_BLOCK 32
 // dst[i] = (to)expression of src[i] as v, of type `from`, for n elements. The expression should have no branch.
 #define CONVERT_EACH(to, from, expression)                                                                             \
@@ -37,20 +39,6 @@ static inline uint32_t pick(bool condition, uint32_t yes, uint32_t no)
 {
     uint32_t mask = 0 - (uint32_t)condition;
     return (yes & mask) | (no & ~mask);
-}
-
-static inline uint32_t bits_of(float v)
-{
-    uint32_t b;
-    memcpy(&b, &v, sizeof b);
-    return b;
-}
-
-static inline float float_of(uint32_t b)
-{
-    float v;
-    memcpy(&v, &b, sizeof v);
-    return v;
 }
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels of num/convert_kernels.h in plain C. Loops compute every case, without a branch.
+#include "base/bits.h"
 #include "num/convert.h"
 #include "num/convert_block.h"
 #include "num/convert_kernels.h"
@@ -23,7 +24,7 @@ static inline uint32_t f16(uint32_t v, const struct convert_narrow *r)
     uint32_t a = magnitude(v, r);
     // Below the smallest normal, 2^-14: in a sum with the number whose last bit is the smallest subnormal, the hardware
     // does the rounding.
-    uint32_t subnormal = bits_of(float_of(a) + 0.5f) - 0x3f000000u;
+    uint32_t subnormal = f32_bits(f32_of_bits(a) + 0.5f) - 0x3f000000u;
     uint32_t normal = (a + 0xfff + (a >> 13 & 1) - (112u << 23)) >> 13;
     // From 65536 on there are infinity and NaN; their exponents only look like f32's.
     uint32_t high = 0x7c00 | (a >> 13 & 0x3ff);
@@ -42,7 +43,7 @@ static inline uint32_t f8(uint32_t v, const struct convert_narrow *r)
     exponent = pick(exponent > least, exponent, least);
     int drop = 23 - r->mantissa;
     uint32_t unit = exponent + ((uint32_t)drop << 23);
-    uint32_t code = bits_of(float_of(a) + float_of(unit)) - unit + ((exponent - least) >> drop);
+    uint32_t code = f32_bits(f32_of_bits(a) + f32_of_bits(unit)) - unit + ((exponent - least) >> drop);
     return code | ((v >> 31 << r->sign) & (r->signed_zero | pick(code != 0, ~0u, 0)));
 }
 
@@ -54,7 +55,7 @@ static inline uint32_t wide_bf16(uint32_t v)
 static inline uint32_t wide_f16(uint32_t v)
 {
     uint32_t c = v & 0x7fff;
-    uint32_t subnormal = bits_of((float)(int32_t)c * 0x1p-24f);
+    uint32_t subnormal = f32_bits((float)(int32_t)c * 0x1p-24f);
     uint32_t normal = (c << 13) + (112u << 23);
     uint32_t r = pick(c < 0x400, subnormal, normal);
     r = pick(c >= 0x7c00, pick(c > 0x7c00, 0x7fc00000, 0x7f800000), r);
@@ -63,7 +64,7 @@ static inline uint32_t wide_f16(uint32_t v)
 
 static inline uint32_t narrow_f64(double v)
 {
-    uint32_t b = bits_of((float)v);
+    uint32_t b = f32_bits((float)v);
     return pick(v == v, b, (b & 0x80000000u) | 0x7fc00000u);
 }
 
@@ -72,12 +73,12 @@ static inline uint32_t odd_f64(double v)
     double back = (float)v;
     uint32_t away = __builtin_fabs(back) > __builtin_fabs(v); // of infinity too: one below it is the largest number
     uint32_t lost = (back != v) & (v == v);
-    return pick(v == v, (bits_of((float)v) - away) | lost, (bits_of((float)v) & 0x80000000u) | 0x7fc00000u);
+    return pick(v == v, (f32_bits((float)v) - away) | lost, (f32_bits((float)v) & 0x80000000u) | 0x7fc00000u);
 }
 
 static inline double wide_f32(uint32_t v)
 {
-    double d = (double)float_of(v);
+    double d = (double)f32_of_bits(v);
     uint64_t b;
     memcpy(&b, &d, sizeof b);
     uint64_t nan = 0 - (uint64_t)((v & 0x7fffffffu) > 0x7f800000u);
@@ -134,22 +135,22 @@ static const struct convert_narrow plain = {
 
 float f32_from_f16(uint16_t bits)
 {
-    return float_of(wide_f16(bits));
+    return f32_of_bits(wide_f16(bits));
 }
 
 uint16_t f16_from_f32(float v)
 {
-    return (uint16_t)f16(bits_of(v), &plain);
+    return (uint16_t)f16(f32_bits(v), &plain);
 }
 
 float f32_from_bf16(uint16_t bits)
 {
-    return float_of(wide_bf16(bits));
+    return f32_of_bits(wide_bf16(bits));
 }
 
 uint16_t bf16_from_f32(float v)
 {
-    return (uint16_t)bf16(bits_of(v), &plain);
+    return (uint16_t)bf16(f32_bits(v), &plain);
 }
 
 uint16_t bf16_from_f64(double v)

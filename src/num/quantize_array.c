@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "num/convert.h"
 #include "num/convert_block.h"
 #include "num/convert_kernels.h"
@@ -118,16 +119,16 @@ static void make_scales(const struct work *w, const uint32_t *absmax, size_t n, 
         for (size_t i = 0; i < n; i++) {
             struct quant_stats ignored = {0};
             int32_t zero;
-            quant_scale_of_range(w->spec, 0, (double)float_of(absmax[i]), &scales[i], &zero, &ignored);
+            quant_scale_of_range(w->spec, 0, (double)f32_of_bits(absmax[i]), &scales[i], &zero, &ignored);
         }
         return;
     }
     const void *src = absmax;
     void *dst = scales;
     float divisor = w->divisor;
-    CONVERT_EACH(
-        uint32_t, uint32_t,
-        pick(v == 0, 0x3f800000u, pick(float_of(v) / divisor < FLT_MIN, 0x00800000u, bits_of(float_of(v) / divisor))))
+    CONVERT_EACH(uint32_t, uint32_t,
+                 pick(v == 0, 0x3f800000u,
+                      pick(f32_of_bits(v) / divisor < FLT_MIN, 0x00800000u, f32_bits(f32_of_bits(v) / divisor))))
 }
 
 // n elements from `at` on as f32: where they lie, or widened into `made`.

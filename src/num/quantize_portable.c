@@ -3,13 +3,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "num/quantize_kernels.h"
 
 static inline uint32_t magnitude_bits(float v)
 {
-    uint32_t b;
-    memcpy(&b, &v, sizeof b);
-    return b & 0x7fffffffu;
+    return f32_bits(v) & 0x7fffffffu;
 }
 
 static uint32_t absmax(const float *x, size_t n)

@@ -7,22 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "num/quantize_internal.h"
 #include "num/quantize_kernels.h"
-
-static inline float float_of(uint32_t bits)
-{
-    float v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
-
-static inline uint32_t bits_of(float v)
-{
-    uint32_t b;
-    memcpy(&b, &v, sizeof b);
-    return b;
-}
 
 // Positive numbers of a type in order of their codes. Scales are never below `smallest`.
 struct scale_type {
@@ -49,12 +36,12 @@ static const struct scale_type *scale_type(const struct quant_spec *spec)
 static uint64_t scale_code(const struct scale_type *t, float v)
 {
     static const struct format_cast nearest = {.rounding = FORMAT_NEAREST_EVEN};
-    return t->type == DT_F32 ? bits_of(v) : format_encode(format_of(t->type), v, &nearest, NULL);
+    return t->type == DT_F32 ? f32_bits(v) : format_encode(format_of(t->type), v, &nearest, NULL);
 }
 
 static float scale_value(const struct scale_type *t, uint64_t code)
 {
-    return t->type == DT_F32 ? float_of((uint32_t)code) : (float)format_decode(format_of(t->type), code);
+    return t->type == DT_F32 ? f32_of_bits((uint32_t)code) : (float)format_decode(format_of(t->type), code);
 }
 
 static float store_scale(const struct quant_spec *spec, float s, struct quant_stats *stats)
@@ -125,7 +112,7 @@ int quant_count_nonfinite(const struct quant_spec *spec, const float *x, size_t 
 // Bit patterns of non-negative floats order as their values, with infinity and NaN above all.
 static inline uint32_t magnitude(float v)
 {
-    uint32_t b = bits_of(v) & 0x7fffffffu;
+    uint32_t b = f32_bits(v) & 0x7fffffffu;
     return b < 0x7f800000u ? b : 0;
 }
 
@@ -229,7 +216,7 @@ static int scales_of_extremes(const struct quant_spec *spec, const struct quant_
         else
             max_magnitudes(w, x, amax);
         for (size_t i = 0; i < l->scale_count; i++)
-            low[i] = -float_of(amax[i]);
+            low[i] = -f32_of_bits(amax[i]);
     }
     for (size_t i = 0; i < l->scale_count && !rc; i++) {
         int32_t zero;

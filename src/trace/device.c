@@ -52,7 +52,7 @@ static const struct chip *chip_by_facts(const struct facts *f)
     for (size_t i = 0; i < chip_count(); i++) {
         const struct chip *c = chip_at(i);
         double memory = c->memory.value;
-        bool same = c->vendor && f->vendor.size == strlen(c->vendor) &&
+        bool same = c->vendor && f->vendor.size && f->vendor.size == strlen(c->vendor) &&
                     strncasecmp((const char *)f->vendor.data, c->vendor, f->vendor.size) == 0;
         if (!same || f->cores != c->cores_per_chip || !(fabs((double)f->memory_bytes - memory) < memory / 10))
             continue;
