@@ -327,17 +327,20 @@ static int add_event(struct conversion *c, const struct xline *l, const struct x
 {
     struct form_event e = {.plane = c->plane.plane, .raw = raw, .duration_ps = raw->duration_ps};
     struct lane *lane = NULL;
+    int64_t end_ps = 0;
     if (raw->occurrences && c->form.lanes) {
         c->done->aggregates++;
         return 0;
     }
-    if (!place(c, base_ps, raw, &e.start_ps) && !raw->occurrences) {
-        c->done->out_of_range++;
-        return 0;
+    if (!raw->occurrences) { // a sum over occurrences has no place
+        if (!place(c, base_ps, raw, &e.start_ps)) {
+            c->done->out_of_range++;
+            return 0;
+        }
+        end_ps = e.start_ps + e.duration_ps;
     }
     if (counting)
         return count_event(c, raw, e.start_ps, err);
-    int64_t end_ps = e.start_ps + e.duration_ps;
     int rc = c->form.lanes ? find_lane(c, l, e.start_ps, end_ps, &lane, err) : 0;
     if (rc)
         return rc;
