@@ -28,7 +28,16 @@ static bool same_name(const char *name, size_t n, const char *known)
     return strlen(known) == n && strncasecmp(name, known, n) == 0;
 }
 
-static bool is_called(const struct chip *c, const char *name, size_t n)
+// How long the chip's own name is in a cloud's ("v5p" of "v5p-8"); 0 where there is no number.
+static size_t without_count(const char *name, size_t n)
+{
+    size_t digits = 0;
+    while (digits < n && name[n - 1 - digits] >= '0' && name[n - 1 - digits] <= '9')
+        digits++;
+    return digits && digits + 1 < n && name[n - 1 - digits] == '-' ? n - digits - 1 : 0;
+}
+
+bool chip_is_called(const struct chip *c, const char *name, size_t n)
 {
     if (same_name(name, n, c->name) || (c->device_kind && same_name(name, n, c->device_kind)))
         return true;
@@ -43,8 +52,15 @@ int chip_find(const char *name, const struct chip **out, struct error *err)
 {
     size_t n = strcspn(name, ":");
     for (size_t i = 0; i < chip_count(); i++) {
-        if (is_called(chip_at(i), name, n)) {
+        if (chip_is_called(chip_at(i), name, n)) {
             *out = chip_at(i);
+            return 0;
+        }
+    }
+    size_t bare = without_count(name, n);
+    for (size_t i = 0; bare && i < chips_data_count; i++) {
+        if (chips_data[i].is_tpu && chip_is_called(&chips_data[i], name, bare)) {
+            *out = &chips_data[i];
             return 0;
         }
     }
@@ -71,7 +87,7 @@ int chip_find(const char *name, const struct chip **out, struct error *err)
 const struct chip *chip_by_device_kind(const char *device_kind)
 {
     for (size_t i = 0; i < chips_data_count; i++) {
-        if (is_called(&chips_data[i], device_kind, strlen(device_kind)))
+        if (chip_is_called(&chips_data[i], device_kind, strlen(device_kind)))
             return &chips_data[i];
     }
     return NULL;
@@ -188,73 +204,4 @@ struct quantity chip_link(const struct chip *chip)
 struct quantity chip_interconnect(const struct chip *chip)
 {
     return chip_value_quantity(&chip->interconnect);
-}
-
-// --- slices
-// -------------------------------------------------------------------------------------------------------------
-
-static int bad_shape(const struct chip *chip, const char *text, struct error *err)
-{
-    if (!chip->torus_dims)
-        return error_set(err, ERR_USAGE, text, "the shape must be a number of chips, as in %s:8", chip->name);
-    struct str list;
-    str_init(&list);
-    for (size_t i = 0; chip->slices && chip->slices[i]; i++)
-        str_addf(&list, "%s%s", i ? ", " : "", chip->slices[i]);
-    error_set(err, ERR_USAGE, text, "a slice of %s has %d extents, as in %s:%s%s%s", chip->name, chip->torus_dims,
-              chip->name, chip->torus_dims == 2 ? "2x4" : "2x2x2", list.length ? "; in use are " : "", str_text(&list));
-    str_release(&list);
-    return ERR_USAGE;
-}
-
-int chip_target_parse(const char *text, struct chip_target *out, struct error *err)
-{
-    enum { MOST_CHIPS = 1 << 20 };
-    memset(out, 0, sizeof *out);
-    int rc = chip_find(text, &out->chip, err);
-    if (rc)
-        return rc;
-    const struct chip *chip = out->chip;
-    int extents = chip->torus_dims ? chip->torus_dims : 1;
-    out->chips = 1;
-    const char *p = strchr(text, ':');
-    for (; p && *p; p += strspn(p, "0123456789")) {
-        p++; // the ':' or the 'x'
-        int extent = 0;
-        for (size_t i = 0; p[i] >= '0' && p[i] <= '9' && extent <= MOST_CHIPS; i++)
-            extent = 10 * extent + (p[i] - '0');
-        char after = p[strspn(p, "0123456789")];
-        if (extent < 1 || extent > MOST_CHIPS / out->chips || (after && after != 'x') || out->dims == extents)
-            return bad_shape(chip, text, err);
-        out->shape[out->dims++] = extent;
-        out->chips *= extent;
-    }
-    if (out->dims && out->dims != extents)
-        return bad_shape(chip, text, err);
-    if (chip->pod_chips && out->chips > chip->pod_chips)
-        return error_set(err, ERR_USAGE, text, "is %d chips; the largest slice of %s has %d", out->chips, chip->name,
-                         chip->pod_chips);
-    if (chip == &chips_local_row && out->chips > 1)
-        return error_set(err, ERR_USAGE, text, "`local` is this machine, one chip");
-    out->devices = out->chips * chip->devices_per_chip;
-    return 0;
-}
-
-bool chip_target_wraps(const struct chip_target *target, int axis)
-{
-    if (axis < 0 || axis >= target->dims)
-        return false;
-    switch (target->chip->wrap) {
-    case CHIP_WRAP_FULL_16:
-        return target->shape[axis] == 16;
-    case CHIP_WRAP_CUBES:
-        for (int i = 0; i < target->dims; i++) {
-            if (target->shape[i] % 4)
-                return false;
-        }
-        return true;
-    case CHIP_WRAP_NONE:
-        break;
-    }
-    return false;
 }

@@ -90,8 +90,8 @@ enum chip_scope { CHIP_PER_CHIP, CHIP_PER_DEVICE };
 size_t chip_count(void);
 const struct chip *chip_at(size_t i); // in the order of the table; `local` is the last
 
-// By name, alias or device kind, in any case; a TARGET ("v6e:2x4") picks its chip. ERR_USAGE lists what there is and
-// the nearest name. `local` gives the row without values; see local.h for one with values.
+// By name, alias or device kind, in any case; a TARGET ("v6e:2x4", "v5p-8") picks its chip. ERR_USAGE lists what there
+// is and the nearest name. `local` gives the row without values; see local.h for one with values.
 int chip_find(const char *name, const struct chip **out, struct error *err);
 // The same without a message: NULL when there is none. For strings that come from a plugin.
 const struct chip *chip_by_device_kind(const char *device_kind);
@@ -117,15 +117,23 @@ struct quantity chip_link(const struct chip *chip);         // one direction of 
 struct quantity chip_interconnect(const struct chip *chip); // all links, both directions
 struct quantity chip_value_quantity(const struct chip_value *v);
 
-// A chip and how many: "v6e:2x4", "h100:8", "tpu7x" (one chip). On TPUs the extents are the torus.
+// A slice, or several of them: "v6e:2x4", "h100:8", "tpu7x" (one chip), "v5p-8" (as the cloud calls it: 8 TensorCores,
+// which are 4 chips), "v5e:16x16*2" (two slices, which only the data-centre network connects). On TPUs the extents are
+// those of the torus of one slice.
 struct chip_target {
     const struct chip *chip;
     int dims; // 0 when only a chip was named: then chips is 1
     int shape[3];
-    int chips;
-    int devices; // chips * devices_per_chip
+    int slices;         // 1 or more
+    int chips;          // of all slices
+    int devices;        // chips * devices_per_chip
+    int chips_per_host; // 0: not known
+    int hosts;          // virtual machines that the chips are in; 0: not known
 };
+// ERR_USAGE for a slice that nobody can rent, with the shapes that exist.
 int chip_target_parse(const char *text, struct chip_target *out, struct error *err);
+// "v6e:2x4", in the form that is parsed; the chip alone where no shape was given.
+void chip_target_spell(const struct chip_target *target, struct str *out);
 // Whether this axis of the slice closes into a ring.
 bool chip_target_wraps(const struct chip_target *target, int axis);
 

@@ -8,4 +8,7 @@
 extern const struct chip chips_data[];
 extern const size_t chips_data_count;
 
+// Whether the first n characters of `name` are the chip's name, an alias or its device kind, in any case.
+bool chip_is_called(const struct chip *c, const char *name, size_t n);
+
 #endif

@@ -193,8 +193,8 @@ TEST(chips_targets)
     REQUIRE_OK(chip_target_parse("v4:4x4x4", &t, &e), &e);
     CHECK(chip_target_wraps(&t, 0) && chip_target_wraps(&t, 2) && !chip_target_wraps(&t, 3) &&
           !chip_target_wraps(&t, -1));
-    REQUIRE_OK(chip_target_parse("v4:4x4x2", &t, &e), &e);
-    CHECK(!chip_target_wraps(&t, 0));
+    REQUIRE_OK(chip_target_parse("v4:2x4x4", &t, &e), &e);
+    CHECK(!chip_target_wraps(&t, 1));
     REQUIRE_OK(chip_target_parse("TPU7x:2x2x2", &t, &e), &e);
     CHECK(t.chips == 8 && t.devices == 16);
     REQUIRE_OK(chip_target_parse("tpu7x", &t, &e), &e);
@@ -226,12 +226,84 @@ TEST(chips_targets)
                                       "v7:2x2",
                                       "",
                                       "v6e:65536x65536",
-                                      "v6e:2X4"};
+                                      "v6e:2X4",
+                                      "v6e:3x3",
+                                      "v6e:4x2",
+                                      "v4:4x4x2",
+                                      "v5p:4x4x6",
+                                      "v5p:8x4x4",
+                                      "v6e:2x4*",
+                                      "v6e:2x4*0",
+                                      "v6e:2x4*2000",
+                                      "v6e:16x16*1024*2",
+                                      "v6e*2",
+                                      "h100:8*2",
+                                      "v5p-7",
+                                      "v5p-6",
+                                      "v5p-8:2x2x1",
+                                      "v6e-3",
+                                      "v6e-512",
+                                      "v6e-",
+                                      "v6e-0",
+                                      "-8",
+                                      "h100-8",
+                                      "v6e-99999999999"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         error_clear(&e);
         if (!CHECK_INT(chip_target_parse(bad[i], &t, &e), ERR_USAGE) || !CHECK(e.message[0] != '\0'))
             printf("    %s\n", bad[i]);
     }
+}
+
+TEST(chips_targets_by_a_clouds_name_count_cores_machines_and_slices)
+{
+    static const struct {
+        const char *text, *spelled;
+        int chips, devices, hosts;
+    } rows[] = {
+        {"v5p-8", "v5p:2x2x1", 4, 4, 1},
+        {"tpu7x-8", "tpu7x:2x2x1", 4, 8, 1},
+        {"v6e-8", "v6e:2x4", 8, 8, 1},
+        {"v6e-4", "v6e:2x2", 4, 4, 1},
+        {"v6e-1", "v6e:1x1", 1, 1, 1},
+        {"v6e-16", "v6e:4x4", 16, 16, 4},
+        {"v5litepod-256", "v5e:16x16", 256, 256, 64},
+        {"v5p-16", "v5p:2x2x2", 8, 8, 2},
+        {"v4-128", "v4:4x4x4", 64, 64, 16},
+        {"v5p-2048", "v5p:8x8x16", 1024, 1024, 256},
+        {"v3-8", "v3:2x2", 4, 8, 1},
+        {"v2-32", "v2:4x4", 16, 32, 4},
+        {"V5P-8", "v5p:2x2x1", 4, 4, 1},
+        {"v5p:4x4x12", "v5p:4x4x12", 192, 192, 48},
+        {"v4:1x1x1", "v4:1x1x1", 1, 1, 1},
+        {"v6e", "v6e", 1, 1, 1},
+        {"v5e:16x16*2", "v5e:16x16*2", 512, 512, 128},
+        {"h100:16", "h100:16", 16, 16, 2},
+        {"l4:4", "l4:4", 4, 4, 0},
+    };
+    struct error e = {0};
+    struct str s;
+    str_init(&s);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct chip_target t;
+        REQUIRE_OK(chip_target_parse(rows[i].text, &t, &e), &e);
+        str_clear(&s);
+        chip_target_spell(&t, &s);
+        if (!CHECK_STR(str_text(&s), rows[i].spelled) || !CHECK_INT(t.chips, rows[i].chips) ||
+            !CHECK_INT(t.devices, rows[i].devices) || !CHECK_INT(t.hosts, rows[i].hosts))
+            printf("    %s\n", rows[i].text);
+        struct chip_target again;
+        REQUIRE_OK(chip_target_parse(str_text(&s), &again, &e), &e);
+        CHECK(memcmp(&t, &again, sizeof t) == 0);
+    }
+    str_release(&s);
+
+    struct chip_target t;
+    CHECK_INT(chip_target_parse("v6e:3x3", &t, &e), ERR_USAGE);
+    CHECK(strstr(e.message, "1x1, 2x2, 2x4, 4x4, 4x8, 8x8, 8x16, 16x16"));
+    error_clear(&e);
+    CHECK_INT(chip_target_parse("v5p-7", &t, &e), ERR_USAGE);
+    CHECK(strstr(e.message, "TensorCores") && strstr(e.message, "v5p-8, v5p-16"));
 }
 
 TEST(base_suggest_nearest_name)
