@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 # make demo       fetches a real embedding model and qualifies it on this machine's CPU
+# make tpu        fetches the TPU compiler (libtpu, 137 MB): compiles for TPUs without one
+# make gpu        fetches XLA's CUDA plugin (135 MB): compiles for GPUs without one
 # make bench      every comparison in bench/ (those with other programs make tests/oracle/venv first)
 # make install    programs, library, header, the CPU plugin, manual pages and completions under PREFIX (and DESTDIR)
 # make clean      removes what the build made; what the set-up fetched stays
 # make distclean  removes that, too
-.PHONY: demo bench install clean distclean
+.PHONY: demo tpu gpu bench install clean distclean
 
 demo: | $(SETUP_STAMP)
 	@scripts/demo $(BUILD)
+
+tpu gpu:
+	@scripts/setup $@
 
 # A program in bench/ takes the build directory and prints what it compared, interval and all.
 BENCHES := $(shell find bench -maxdepth 1 -type f -executable 2>/dev/null | sort)

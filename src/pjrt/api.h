@@ -68,6 +68,12 @@ void pjrt_live_add(long n);
 int attributes_copy(struct arena *a, struct attributes *out, const PJRT_NamedValue *values, size_t count,
                     struct error *err);
 
+// What a plugin takes as options of a client or a topology. Texts and lists stay the caller's.
+PJRT_NamedValue attribute_value(const struct attribute *a);
+// Fills `out` from the plugin's description of a device (all but what only a client knows: local_hardware_id is -1).
+int device_describe(const struct plugin *p, PJRT_DeviceDescription *description, struct arena *a,
+                    struct device_info *out, struct error *err);
+
 struct client {
     struct plugin *plugin;
     PJRT_Client *client;
@@ -76,9 +82,17 @@ struct client {
     struct client_info info;
 };
 
+struct topology {
+    struct plugin *plugin;
+    PJRT_TopologyDescription *topology;
+    struct arena arena;
+    struct topology_info info;
+};
+
 struct program {
-    struct client *client;
-    PJRT_LoadedExecutable *loaded;
+    struct plugin *plugin;
+    struct client *client;         // NULL: compiled for a topology, cannot run
+    PJRT_LoadedExecutable *loaded; // NULL as well then
     PJRT_Executable *executable;
     size_t *devices; // [info.device_count]: indices of addressable devices
     struct array_type *parameters;
@@ -101,5 +115,7 @@ struct buffer {
 
 // Fills program->info and what launches need, after compilation.
 int program_describe(struct program *p, struct error *err);
+// Counts and options that XLA would only find out by a failed CHECK, which ends the process; `have` devices are there.
+int compile_options_check(const struct compile_options *options, size_t have, struct error *err);
 
 #endif

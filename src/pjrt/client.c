@@ -3,7 +3,7 @@
 
 #include "pjrt/api.h"
 
-static PJRT_NamedValue named_value(const struct attribute *a)
+PJRT_NamedValue attribute_value(const struct attribute *a)
 {
     PJRT_NamedValue v = {.struct_size = PJRT_NamedValue_STRUCT_SIZE};
     v.name = a->name;
@@ -43,10 +43,10 @@ static int create(struct client *c, const struct client_options *options, struct
     if (!values)
         return ERR_MEMORY;
     for (size_t i = 0; i < count; i++)
-        values[i] = named_value(&options->options[i]);
+        values[i] = attribute_value(&options->options[i]);
     if (with_devices > count) {
         struct attribute devices = {"cpu_device_count", .type = ATTRIBUTE_INT, .integer = options->device_count};
-        values[count] = named_value(&devices);
+        values[count] = attribute_value(&devices);
     }
     PJRT_ARGS(c->plugin, PJRT_Client_Create_Args, args);
     args->create_options = values;
@@ -67,19 +67,12 @@ static int create(struct client *c, const struct client_options *options, struct
     return 0;
 }
 
-static int describe_device(struct client *c, struct device_info *out, PJRT_Device *device, struct error *err)
+int device_describe(const struct plugin *p, PJRT_DeviceDescription *description, struct arena *a,
+                    struct device_info *out, struct error *err)
 {
-    const struct plugin *p = c->plugin;
-    PJRT_ARGS(p, PJRT_Device_GetDescription_Args, get);
-    get->device = device;
-    int rc = PJRT_CALL(p, PJRT_Device_GetDescription, get, err);
-    if (rc)
-        return rc;
-    PJRT_DeviceDescription *description = get->device_description;
-
     PJRT_ARGS(p, PJRT_DeviceDescription_Id_Args, id);
     id->device_description = description;
-    rc = PJRT_CALL(p, PJRT_DeviceDescription_Id, id, err);
+    int rc = PJRT_CALL(p, PJRT_DeviceDescription_Id, id, err);
     PJRT_ARGS(p, PJRT_DeviceDescription_ProcessIndex_Args, process);
     process->device_description = description;
     if (!rc)
@@ -97,28 +90,37 @@ static int describe_device(struct client *c, struct device_info *out, PJRT_Devic
         return rc;
     out->id = id->id;
     out->process_index = process->process_index;
-    out->kind = arena_strndup(&c->arena, kind->device_kind, kind->device_kind_size, err);
+    out->local_hardware_id = -1;
+    out->kind = arena_strndup(a, kind->device_kind, kind->device_kind_size, err);
     out->debug_string =
-        arena_strndup(&c->arena, offered ? debug->debug_string : "", offered ? debug->debug_string_size : 0, err);
+        arena_strndup(a, offered ? debug->debug_string : "", offered ? debug->debug_string_size : 0, err);
     if (!out->kind || !out->debug_string)
         return ERR_MEMORY;
 
     PJRT_ARGS(p, PJRT_DeviceDescription_Attributes_Args, attributes);
     attributes->device_description = description;
     rc = PJRT_TRY(p, PJRT_DeviceDescription_Attributes, attributes, &offered, err);
-    if (!rc && offered)
-        rc = attributes_copy(&c->arena, &out->attributes, attributes->attributes, attributes->num_attributes, err);
-    if (rc)
+    if (rc || !offered)
         return rc;
+    return attributes_copy(a, &out->attributes, attributes->attributes, attributes->num_attributes, err);
+}
 
+static int describe_device(struct client *c, struct device_info *out, PJRT_Device *device, struct error *err)
+{
+    const struct plugin *p = c->plugin;
+    PJRT_ARGS(p, PJRT_Device_GetDescription_Args, get);
+    get->device = device;
+    int rc = PJRT_CALL(p, PJRT_Device_GetDescription, get, err);
+    if (!rc)
+        rc = device_describe(p, get->device_description, &c->arena, out, err);
+    if (rc || !out->addressable)
+        return rc;
     PJRT_ARGS(p, PJRT_Device_LocalHardwareId_Args, local);
     local->device = device;
-    out->local_hardware_id = -1;
-    if (out->addressable) {
-        rc = PJRT_TRY(p, PJRT_Device_LocalHardwareId, local, &offered, err);
-        if (!rc && offered)
-            out->local_hardware_id = local->local_hardware_id;
-    }
+    bool offered;
+    rc = PJRT_TRY(p, PJRT_Device_LocalHardwareId, local, &offered, err);
+    if (!rc && offered)
+        out->local_hardware_id = local->local_hardware_id;
     return rc;
 }
 

@@ -83,27 +83,17 @@ static bool device_known(const struct client *c, int id)
     return false;
 }
 
-// Checks what XLA would only find out by a failed CHECK, which ends the process.
-static int check_options(const struct client *c, const struct compile_options *options, struct error *err)
+int compile_options_check(const struct compile_options *options, size_t have, struct error *err)
 {
     int replicas = options->num_replicas, partitions = options->num_partitions;
     if (replicas < 0 || partitions < 0)
         return error_set(err, ERR_USAGE, "compile options", "%d replicas and %d partitions are not counts", replicas,
                          partitions);
     int64_t count = (int64_t)or_one(replicas) * or_one(partitions);
-    size_t have = options->device_ids ? c->info.device_count : c->info.addressable_count;
     if (count > (int64_t)have)
         return error_set(err, ERR_USAGE, "compile options",
                          "%d replicas of %d partitions need %lld devices, there are %zu", or_one(replicas),
                          or_one(partitions), (long long)count, have);
-    for (int64_t i = 0; options->device_ids && i < count; i++) {
-        int id = options->device_ids[i];
-        if (!device_known(c, id))
-            return error_set(err, ERR_USAGE, "compile options", "there is no device with id %d", id);
-        for (int64_t j = 0; j < i; j++)
-            if (options->device_ids[j] == id)
-                return error_set(err, ERR_USAGE, "compile options", "device %d is assigned twice", id);
-    }
     if (options->use_shardy && !options->use_spmd_partitioning)
         return error_set(err, ERR_USAGE, "compile options", "use_shardy needs use_spmd_partitioning");
     for (size_t i = 0; i < options->override_count; i++)
@@ -111,6 +101,23 @@ static int check_options(const struct client *c, const struct compile_options *o
             return error_set(err, ERR_USAGE, EXCESS_PRECISION,
                              "is not to be overridden by name: it is allow_excess_precision of the compile options");
     return 0;
+}
+
+// Checks what XLA would only find out by a failed CHECK, which ends the process.
+static int check_options(const struct client *c, const struct compile_options *options, struct error *err)
+{
+    size_t have = options->device_ids ? c->info.device_count : c->info.addressable_count;
+    int rc = compile_options_check(options, have, err);
+    int64_t count = (int64_t)or_one(options->num_replicas) * or_one(options->num_partitions);
+    for (int64_t i = 0; !rc && options->device_ids && i < count; i++) {
+        int id = options->device_ids[i];
+        if (!device_known(c, id))
+            return error_set(err, ERR_USAGE, "compile options", "there is no device with id %d", id);
+        for (int64_t j = 0; j < i; j++)
+            if (options->device_ids[j] == id)
+                return error_set(err, ERR_USAGE, "compile options", "device %d is assigned twice", id);
+    }
+    return rc;
 }
 
 static int encode(struct program *p, struct str *out, const struct compile_options *options, struct error *err)
@@ -156,9 +163,9 @@ static int copy_signature(struct program *p, const struct compile_options *optio
 
 static int find_devices(struct program *p, struct error *err)
 {
-    PJRT_ARGS(p->client->plugin, PJRT_LoadedExecutable_AddressableDevices_Args, args);
+    PJRT_ARGS(p->plugin, PJRT_LoadedExecutable_AddressableDevices_Args, args);
     args->executable = p->loaded;
-    int rc = PJRT_CALL(p->client->plugin, PJRT_LoadedExecutable_AddressableDevices, args, err);
+    int rc = PJRT_CALL(p->plugin, PJRT_LoadedExecutable_AddressableDevices, args, err);
     if (rc)
         return rc;
     size_t n = args->num_addressable_devices;
@@ -192,7 +199,7 @@ static int compile(struct program *p, const void *code, size_t n, const char *fo
     str_init(&encoded);
     if (!rc)
         rc = encode(p, &encoded, options, err);
-    const struct plugin *plugin = p->client->plugin;
+    const struct plugin *plugin = p->plugin;
     PJRT_ARGS(plugin, PJRT_Program, source);
     source->code = (char *)code; // read only: the field serves output, too
     source->code_size = n;
@@ -231,6 +238,7 @@ int program_compile(struct program **out, struct client *c, const void *code, si
     if (!p)
         return error_set(err, ERR_MEMORY, NULL, "no memory for the program's record");
     p->client = c;
+    p->plugin = c->plugin;
     arena_init(&p->arena);
     int rc = compile(p, code, n, format, options ? options : &none, err);
     if (rc) {
@@ -245,7 +253,7 @@ void program_free(struct program *p)
 {
     if (!p)
         return;
-    const struct plugin *plugin = p->client->plugin;
+    const struct plugin *plugin = p->plugin;
     if (p->executable) {
         PJRT_ARGS(plugin, PJRT_Executable_Destroy_Args, args);
         args->executable = p->executable;

@@ -128,7 +128,9 @@ static int check_functions(const struct plugin *p, struct error *err)
 int launch_new(struct launch **out, struct program *p, struct buffer *const *args, size_t arg_count, struct error *err)
 {
     *out = NULL;
-    int rc = check_functions(p->client->plugin, err);
+    if (!p->client)
+        return error_set(err, ERR_USAGE, "program", "it was compiled for devices that are not here, and cannot run");
+    int rc = check_functions(p->plugin, err);
     if (!rc)
         rc = check_arguments(p, args, arg_count, err);
     if (rc)
@@ -137,7 +139,7 @@ int launch_new(struct launch **out, struct program *p, struct buffer *const *arg
     if (!l)
         return error_set(err, ERR_MEMORY, NULL, "no memory for the launch's record");
     l->program = p;
-    l->plugin = p->client->plugin;
+    l->plugin = p->plugin;
     l->device_count = p->info.device_count;
     l->output_count = p->info.output_count;
     arena_init(&l->arena);

@@ -153,6 +153,26 @@ struct device_memory {
 // statistics for this device (the CPU plugin).
 int client_device_memory(struct client *c, size_t device, struct device_memory *out, bool *offered, struct error *err);
 
+// ---- topologies: devices that need not be there ----
+
+struct topology;
+
+struct topology_info {
+    const char *platform_name; // "tpu", "cuda"
+    const char *platform_version;
+    const struct device_info *devices; // none is addressable
+    size_t device_count;
+    struct attributes attributes;
+};
+
+// A slice by the plugin's own name for it ("v6e:2x4"), with options of the plugin's (TPU: chip_config_name,
+// chips_per_host_bounds, wrap, num_slices; CUDA: target_config, topology). ERR_DEVICE for one that does not exist, with
+// the plugin's message, and for a plugin that has none.
+int topology_new(struct topology **out, struct plugin *p, const char *name, const struct attribute *options, size_t n,
+                 struct error *err);
+void topology_free(struct topology *t);
+const struct topology_info *topology_info(const struct topology *t);
+
 // ---- program ----
 
 enum override_type { OVERRIDE_STRING, OVERRIDE_BOOL, OVERRIDE_INT, OVERRIDE_DOUBLE };
@@ -203,6 +223,10 @@ struct program_info {
 // Compiles n bytes of `format`: "mlir" (StableHLO text or bytecode) or "hlo" (serialised HloModuleProto).
 int program_compile(struct program **out, struct client *c, const void *code, size_t n, const char *format,
                     const struct compile_options *options, struct error *err);
+// The same for devices that are not there: the program can be asked about, not run. It outlives the topology.
+// device_ids of the options are ignored.
+int program_compile_for(struct program **out, struct topology *t, const void *code, size_t n, const char *format,
+                        const struct compile_options *options, struct error *err);
 void program_free(struct program *p);
 const struct program_info *program_info(const struct program *p);
 
@@ -211,11 +235,15 @@ struct program_memory {
     int64_t code, arguments, outputs, aliases, temps; // aliases: arguments reused for outputs
     int64_t host_code, host_arguments, host_outputs, host_aliases, host_temps;
     int64_t peak, total;
+    int64_t allocated; // arguments, outputs and temporaries together, without code
 };
 int program_memory(struct program *p, struct program_memory *out, struct error *err);
 
 // The optimised program (appended) and its format, usually "hlo_with_config" (HloModuleProtoWithConfig).
 int program_optimized(struct program *p, struct str *out, char format[32], struct error *err);
+
+// Bytes of the executable as the plugin would store it; -1 where it cannot.
+int program_serialized_bytes(struct program *p, int64_t *out, struct error *err);
 
 // The plugin's own cost analysis; *offered is false (and the call succeeds) where it has none.
 int program_cost(struct program *p, const struct attributes **out, bool *offered, struct error *err);

@@ -114,6 +114,12 @@ int event_await(const struct plugin *p, PJRT_Event *event, const char *function,
     X(PJRT_Client_AddressableDevices)                                                                                  \
     X(PJRT_Client_TopologyDescription)                                                                                 \
     X(PJRT_TopologyDescription_Attributes)                                                                             \
+    X(PJRT_TopologyDescription_Create)                                                                                 \
+    X(PJRT_TopologyDescription_Destroy)                                                                                \
+    X(PJRT_TopologyDescription_PlatformName)                                                                           \
+    X(PJRT_TopologyDescription_PlatformVersion)                                                                        \
+    X(PJRT_TopologyDescription_GetDeviceDescriptions)                                                                  \
+    X(PJRT_Compile)                                                                                                    \
     X(PJRT_Device_GetDescription)                                                                                      \
     X(PJRT_Device_LocalHardwareId)                                                                                     \
     X(PJRT_Device_MemoryStats)                                                                                         \
@@ -138,6 +144,7 @@ int event_await(const struct plugin *p, PJRT_Event *event, const char *function,
     X(PJRT_Executable_GetCompiledMemoryStats)                                                                          \
     X(PJRT_Executable_GetCostAnalysis)                                                                                 \
     X(PJRT_Executable_OptimizedProgram)                                                                                \
+    X(PJRT_Executable_Serialize)                                                                                       \
     X(PJRT_Client_BufferFromHostBuffer)                                                                                \
     X(PJRT_Buffer_Destroy)                                                                                             \
     X(PJRT_Buffer_ElementType)                                                                                         \

@@ -7,7 +7,7 @@
 
 static int describe_outputs(struct program *p, struct error *err)
 {
-    const struct plugin *plugin = p->client->plugin;
+    const struct plugin *plugin = p->plugin;
     PJRT_ARGS(plugin, PJRT_Executable_NumOutputs_Args, count);
     count->executable = p->executable;
     int rc = PJRT_CALL(plugin, PJRT_Executable_NumOutputs, count, err);
@@ -49,7 +49,7 @@ static int describe_outputs(struct program *p, struct error *err)
 
 int program_describe(struct program *p, struct error *err)
 {
-    const struct plugin *plugin = p->client->plugin;
+    const struct plugin *plugin = p->plugin;
     PJRT_ARGS(plugin, PJRT_Executable_Name_Args, name);
     name->executable = p->executable;
     int rc = PJRT_CALL(plugin, PJRT_Executable_Name, name, err);
@@ -95,18 +95,18 @@ static int64_t or_unknown(int64_t bytes)
 
 int program_memory(struct program *p, struct program_memory *out, struct error *err)
 {
-    PJRT_ARGS(p->client->plugin, PJRT_Executable_GetCompiledMemoryStats_Args, args);
+    PJRT_ARGS(p->plugin, PJRT_Executable_GetCompiledMemoryStats_Args, args);
     args->executable = p->executable;
     args->generated_code_size_in_bytes = args->argument_size_in_bytes = args->output_size_in_bytes = -1;
     args->alias_size_in_bytes = args->temp_size_in_bytes = -1;
     args->host_generated_code_size_in_bytes = args->host_argument_size_in_bytes = args->host_output_size_in_bytes = -1;
     args->host_alias_size_in_bytes = args->host_temp_size_in_bytes = -1;
-    args->peak_memory_in_bytes = args->total_size_in_bytes = -1;
+    args->peak_memory_in_bytes = args->total_size_in_bytes = args->total_allocation_bytes = -1;
     bool offered;
-    int rc = PJRT_TRY(p->client->plugin, PJRT_Executable_GetCompiledMemoryStats, args, &offered, err);
+    int rc = PJRT_TRY(p->plugin, PJRT_Executable_GetCompiledMemoryStats, args, &offered, err);
     if (rc)
         return rc;
-    *out = (struct program_memory){-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+    *out = (struct program_memory){-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
     if (!offered)
         return 0;
     out->code = or_unknown(args->generated_code_size_in_bytes);
@@ -121,12 +121,13 @@ int program_memory(struct program *p, struct program_memory *out, struct error *
     out->host_temps = or_unknown(args->host_temp_size_in_bytes);
     out->peak = or_unknown(args->peak_memory_in_bytes);
     out->total = or_unknown(args->total_size_in_bytes);
+    out->allocated = or_unknown(args->total_allocation_bytes);
     return 0;
 }
 
 int program_optimized(struct program *p, struct str *out, char format[32], struct error *err)
 {
-    const struct plugin *plugin = p->client->plugin;
+    const struct plugin *plugin = p->plugin;
     PJRT_ARGS(plugin, PJRT_Program, text);
     PJRT_ARGS(plugin, PJRT_Executable_OptimizedProgram_Args, args);
     args->executable = p->executable;
@@ -156,12 +157,27 @@ int program_cost(struct program *p, const struct attributes **out, bool *offered
     *offered = true;
     if (p->cost_copied)
         return 0;
-    PJRT_ARGS(p->client->plugin, PJRT_Executable_GetCostAnalysis_Args, args);
+    PJRT_ARGS(p->plugin, PJRT_Executable_GetCostAnalysis_Args, args);
     args->executable = p->executable;
-    int rc = PJRT_TRY(p->client->plugin, PJRT_Executable_GetCostAnalysis, args, offered, err);
+    int rc = PJRT_TRY(p->plugin, PJRT_Executable_GetCostAnalysis, args, offered, err);
     if (rc || !*offered)
         return rc;
     rc = attributes_copy(&p->arena, &p->cost, args->properties, args->num_properties, err);
     p->cost_copied = rc == 0;
     return rc;
+}
+
+int program_serialized_bytes(struct program *p, int64_t *out, struct error *err)
+{
+    *out = -1;
+    PJRT_ARGS(p->plugin, PJRT_Executable_Serialize_Args, args);
+    args->executable = p->executable;
+    bool offered;
+    int rc = PJRT_TRY(p->plugin, PJRT_Executable_Serialize, args, &offered, err);
+    if (rc || !offered)
+        return rc;
+    *out = args->serialized_bytes_size < INT64_MAX ? (int64_t)args->serialized_bytes_size : -1;
+    if (args->serialized_executable_deleter)
+        args->serialized_executable_deleter(args->serialized_executable);
+    return 0;
 }

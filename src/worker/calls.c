@@ -37,7 +37,7 @@ static char *copy_bytes(const void *bytes, size_t n)
     return p;
 }
 
-static int keep_executable(const struct msg_compile_reply *m, struct worker_executable *out, struct error *err)
+int worker_keep_executable(const struct msg_compile_reply *m, struct worker_executable *out, struct error *err)
 {
     out->id = m->id;
     out->compile_ns = m->compile_ns;
@@ -58,13 +58,11 @@ static int keep_executable(const struct msg_compile_reply *m, struct worker_exec
     return 0;
 }
 
-int worker_compile(struct worker *w, const struct worker_program *p, struct worker_executable *out, struct error *err)
+int call_compile(struct call *c, struct worker *w, enum frame_type type, const struct worker_program *p,
+                 struct error *err)
 {
-    memset(out, 0, sizeof *out);
-    out->id = -1;
     struct wire request;
-    struct call c;
-    call_init(&c, FRAME_COMPILE, w->compile_timeout_s, &request, "compiling %s", p->name ? p->name : "a program");
+    call_init(c, type, w->compile_timeout_s, &request, "compiling %s", p->name ? p->name : "a program");
     struct msg_compile m = {.text = p->text,
                             .length = p->length,
                             .format = p->format,
@@ -78,17 +76,25 @@ int worker_compile(struct worker *w, const struct worker_program *p, struct work
                             .args = (struct worker_shape *)(uintptr_t)p->args,
                             .n_args = p->n_args};
     msg_compile(&request, &m);
-    int rc = request.failed ? error_set(err, ERR_USAGE, p->name,
-                                        "the program's signature or options are not as a worker takes them (at most %d "
-                                        "arguments of rank %d)",
-                                        WORKER_MAX_ARGS, WORKER_MAX_RANK)
-                            : call_run(w, &c, err);
+    return request.failed ? error_set(err, ERR_USAGE, p->name,
+                                      "the program's signature or options are not as a worker takes them (at most %d "
+                                      "arguments of rank %d)",
+                                      WORKER_MAX_ARGS, WORKER_MAX_RANK)
+                          : call_run(w, c, err);
+}
+
+int worker_compile(struct worker *w, const struct worker_program *p, struct worker_executable *out, struct error *err)
+{
+    memset(out, 0, sizeof *out);
+    out->id = -1;
+    struct call c;
+    int rc = call_compile(&c, w, FRAME_COMPILE, p, err);
     if (!rc) {
         struct msg_compile_reply reply = {0};
         msg_compile_reply(&c.reply, &reply);
         rc = call_done(w, &c, err);
         if (!rc)
-            rc = keep_executable(&reply, out, err);
+            rc = worker_keep_executable(&reply, out, err);
         if (rc)
             worker_executable_release(out);
     }

@@ -21,6 +21,7 @@
 #define LEAVE_S       5.0 // politely asked to leave
 #define END_S         5.0 // between the channel's end and the process's
 #define LOOK_AGAIN_NS 250000000u
+#define MAX_ENV       64 // variables that a caller sets for the worker
 
 static void copy_text(char *to, size_t size, const char *from)
 {
@@ -169,9 +170,23 @@ int call_done(struct worker *w, struct call *c, struct error *err)
     return wire_done(&c->reply) ? 0 : fail(w, c, WORKER_PROTOCOL, 0, err);
 }
 
-static const char *keep(struct worker *w, const char *s, struct error *err)
+const char *worker_keep_text(struct worker *w, const char *s, struct error *err)
 {
     return arena_strdup(&w->arena, s ? s : "", err);
+}
+
+const struct worker_device *worker_keep_devices(struct worker *w, const struct worker_device *devices, size_t n,
+                                                struct error *err)
+{
+    struct worker_device *d = arena_new(&w->arena, struct worker_device, n, err);
+    for (size_t k = 0; d && k < n; k++) {
+        d[k] = devices[k];
+        d[k].kind = worker_keep_text(w, d[k].kind, err);
+        d[k].attributes = worker_keep_text(w, d[k].attributes, err);
+        if (!d[k].kind || !d[k].attributes)
+            return NULL;
+    }
+    return d;
 }
 
 static int keep_info(struct worker *w, const struct msg_hello_reply *m, struct error *err)
@@ -179,20 +194,14 @@ static int keep_info(struct worker *w, const struct msg_hello_reply *m, struct e
     struct worker_info *i = &w->info;
     i->api_major = m->api_major;
     i->api_minor = m->api_minor;
-    i->extensions = keep(w, m->extensions, err);
-    i->platform_name = keep(w, m->platform_name, err);
-    i->platform_version = keep(w, m->platform_version, err);
-    i->attributes = keep(w, m->attributes, err);
+    i->extensions = worker_keep_text(w, m->extensions, err);
+    i->platform_name = worker_keep_text(w, m->platform_name, err);
+    i->platform_version = worker_keep_text(w, m->platform_version, err);
+    i->attributes = worker_keep_text(w, m->attributes, err);
     i->n_devices = m->n_devices;
     i->device = m->device;
     i->client_create_ns = m->client_create_ns;
-    struct worker_device *d = arena_new(&w->arena, struct worker_device, m->n_devices, err);
-    for (size_t k = 0; d && k < m->n_devices; k++) {
-        d[k] = m->devices[k];
-        d[k].kind = keep(w, d[k].kind, err);
-        d[k].attributes = keep(w, d[k].attributes, err);
-    }
-    i->devices = d;
+    i->devices = worker_keep_devices(w, m->devices, m->n_devices, err);
     return err->code;
 }
 
@@ -205,7 +214,8 @@ static int hello(struct worker *w, const struct worker_options *o, const char *d
                           .plugin_path = w->info.plugin_path,
                           .device = device,
                           .cpu_device_count = o->cpu_device_count,
-                          .threads = o->threads};
+                          .threads = o->threads,
+                          .compile_only = o->compile_only};
     msg_hello(&request, &m);
     int rc = call_run(w, &c, err);
     if (!rc) {
@@ -247,7 +257,10 @@ static int start_process(struct worker *w, const struct worker_options *o, struc
     if (!rc && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         rc = error_set(err, ERR_MEMORY, NULL, "no channel to a worker: %s", strerror(errno));
     if (!rc) {
-        const char *const argv[] = {program.text, "--channel=3", NULL}, *const env[] = {str_text(&tunables), NULL};
+        const char *const argv[] = {program.text, "--channel=3", NULL};
+        const char *env[MAX_ENV + 2] = {str_text(&tunables)};
+        for (size_t i = 0; o->env && o->env[i] && i < MAX_ENV; i++)
+            env[i + 1] = o->env[i];
         struct process_options p = {.argv = argv,
                                     .env = env,
                                     .err = PROCESS_PIPE,

@@ -43,6 +43,15 @@ int call_run(struct worker *w, struct call *c, struct error *err);
 int call_done(struct worker *w, struct call *c, struct error *err);
 void call_release(struct call *c);
 
+// Copies in the worker's arena; NULL with `err` set without memory.
+const char *worker_keep_text(struct worker *w, const char *s, struct error *err);
+const struct worker_device *worker_keep_devices(struct worker *w, const struct worker_device *devices, size_t n,
+                                                struct error *err);
+// The request of COMPILE and COMPILE_FOR, and what its reply says, copied; ERR_USAGE for what a worker does not take.
+int call_compile(struct call *c, struct worker *w, enum frame_type type, const struct worker_program *program,
+                 struct error *err);
+int worker_keep_executable(const struct msg_compile_reply *m, struct worker_executable *out, struct error *err);
+
 // The text of a failure as an error, with the code that belongs to it.
 int worker_failure_error(const struct worker *w, struct error *err);
 // Is it the line of a failed check, as XLA writes it?

@@ -32,6 +32,8 @@ enum frame_type {
     FRAME_QUIT,
     FRAME_PROFILE_START,
     FRAME_PROFILE_COLLECT,
+    FRAME_TOPOLOGY,
+    FRAME_COMPILE_FOR,
     FRAME_TYPES // one past the last
 };
 

@@ -75,6 +75,7 @@ void msg_hello(struct wire *w, struct msg_hello *m)
     wire_text(w, &m->device);
     wire_i32(w, &m->cpu_device_count);
     wire_i32(w, &m->threads);
+    wire_bool(w, &m->compile_only);
     w->failed |= !m->version || !m->plugin_path || !m->device;
 }
 
@@ -90,7 +91,7 @@ void msg_hello_reply(struct wire *w, struct msg_hello_reply *m)
     wire_array(w, (void **)&m->devices, &m->n_devices, WORKER_MAX_DEVICES, sizeof *m->devices, device);
     wire_size(w, &m->device);
     wire_u64(w, &m->client_create_ns);
-    w->failed |= m->device >= m->n_devices;
+    w->failed |= m->n_devices ? m->device >= m->n_devices : m->device != 0;
 }
 
 void msg_compile(struct wire *w, struct msg_compile *m)
@@ -115,6 +116,7 @@ void msg_compile_reply(struct wire *w, struct msg_compile_reply *m)
         &m->memory.code,           &m->memory.arguments,    &m->memory.outputs,      &m->memory.aliases,
         &m->memory.temporaries,    &m->memory.peak,         &m->memory.total,        &m->memory.host_code,
         &m->memory.host_arguments, &m->memory.host_outputs, &m->memory.host_aliases, &m->memory.host_temporaries,
+        &m->memory.allocated,
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         wire_i64(w, fields[i]);
@@ -124,6 +126,46 @@ void msg_compile_reply(struct wire *w, struct msg_compile_reply *m)
     wire_size(w, &m->n_devices);
     wire_array(w, (void **)&m->outputs, &m->n_outputs, WORKER_MAX_ARGS, sizeof *m->outputs, shape);
     w->failed |= m->n_devices < 1 || m->n_devices > WORKER_MAX_DEVICES;
+}
+
+static void topology_option(struct wire *w, void *element)
+{
+    struct worker_topology_option *o = element;
+    wire_text(w, &o->name);
+    wire_text(w, &o->value);
+    w->failed |= !o->name || !o->value;
+}
+
+void msg_topology(struct wire *w, struct msg_topology *m)
+{
+    wire_text(w, &m->name);
+    wire_array(w, (void **)&m->options, &m->n_options, MAX_OVERRIDES, sizeof *m->options, topology_option);
+    w->failed |= !m->name;
+}
+
+void msg_topology_reply(struct wire *w, struct msg_topology_reply *m)
+{
+    wire_text(w, &m->platform_name);
+    wire_text(w, &m->platform_version);
+    wire_text(w, &m->attributes);
+    wire_array(w, (void **)&m->devices, &m->n_devices, WORKER_MAX_DEVICES, sizeof *m->devices, device);
+}
+
+static void cost(struct wire *w, void *element)
+{
+    struct msg_cost *c = element;
+    wire_text(w, &c->name);
+    wire_f64(w, &c->value);
+    w->failed |= !c->name;
+}
+
+void msg_compile_for_reply(struct wire *w, struct msg_compile_for_reply *m)
+{
+    msg_compile_reply(w, &m->program);
+    wire_u64(w, &m->cpu_ns);
+    wire_u64(w, &m->peak_rss_bytes);
+    wire_i64(w, &m->serialized_bytes);
+    wire_array(w, (void **)&m->costs, &m->n_costs, MESSAGE_MAX_COSTS, sizeof *m->costs, cost);
 }
 
 void msg_id(struct wire *w, struct msg_id *m)

@@ -10,9 +10,10 @@
 #include "worker/wire.h"
 #include "worker/worker.h"
 
-#define MESSAGE_MAX_IDS  (WORKER_MAX_ARGS * 64) // buffers of one execution, all devices
-#define MESSAGE_MAX_RUNS 10000000               // of one timing call
-#define MESSAGE_MAX_SPAN 1000000
+#define MESSAGE_MAX_IDS   (WORKER_MAX_ARGS * 64) // buffers of one execution, all devices
+#define MESSAGE_MAX_RUNS  10000000               // of one timing call
+#define MESSAGE_MAX_SPAN  1000000
+#define MESSAGE_MAX_COSTS 65536 // properties of a cost analysis
 
 // Every reply begins with it. Nothing follows it when `code` is not 0.
 struct msg_status {
@@ -24,6 +25,7 @@ struct msg_hello {
     const char *version; // of the program: must be the worker's own
     const char *plugin_path, *device;
     int cpu_device_count, threads;
+    bool compile_only;
 };
 struct msg_hello_reply {
     const char *version;
@@ -56,6 +58,30 @@ struct msg_compile_reply {
     size_t n_devices;
     struct worker_shape *outputs;
     size_t n_outputs;
+};
+
+struct msg_topology {
+    const char *name;
+    struct worker_topology_option *options;
+    size_t n_options;
+};
+struct msg_topology_reply {
+    const char *platform_name, *platform_version, *attributes;
+    struct worker_device *devices;
+    size_t n_devices;
+};
+
+// COMPILE_FOR: the request is that of COMPILE.
+struct msg_cost {
+    const char *name;
+    double value;
+};
+struct msg_compile_for_reply {
+    struct msg_compile_reply program;
+    uint64_t cpu_ns, peak_rss_bytes;
+    int64_t serialized_bytes;
+    struct msg_cost *costs;
+    size_t n_costs;
 };
 
 // UNLOAD and FREE: an id. Their replies, and those of DOWNLOAD, RESET_PEAK and QUIT, are the status alone, as the
@@ -118,6 +144,9 @@ void msg_hello(struct wire *w, struct msg_hello *m);
 void msg_hello_reply(struct wire *w, struct msg_hello_reply *m);
 void msg_compile(struct wire *w, struct msg_compile *m);
 void msg_compile_reply(struct wire *w, struct msg_compile_reply *m);
+void msg_topology(struct wire *w, struct msg_topology *m);
+void msg_topology_reply(struct wire *w, struct msg_topology_reply *m);
+void msg_compile_for_reply(struct wire *w, struct msg_compile_for_reply *m);
 void msg_id(struct wire *w, struct msg_id *m);
 void msg_upload(struct wire *w, struct msg_upload *m);
 void msg_upload_reply(struct wire *w, struct msg_upload_reply *m);

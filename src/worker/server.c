@@ -13,14 +13,15 @@ static const struct handler {
     const char *name;
     server_fn *run;
     uint32_t n_fds;
+    bool needs_client;
 } handlers[FRAME_TYPES] = {
     [FRAME_HELLO] = {"load", server_hello, 0},
-    [FRAME_COMPILE] = {"compile", server_compile, 0},
+    [FRAME_COMPILE] = {"compile", server_compile, 0, true},
     [FRAME_UNLOAD] = {"unload", server_unload, 0},
-    [FRAME_UPLOAD] = {"upload", server_upload, 1},
-    [FRAME_EXECUTE] = {"execute", server_execute, 0},
-    [FRAME_TIME] = {"time", server_time, 0},
-    [FRAME_DOWNLOAD] = {"download", server_download, 1},
+    [FRAME_UPLOAD] = {"upload", server_upload, 1, true},
+    [FRAME_EXECUTE] = {"execute", server_execute, 0, true},
+    [FRAME_TIME] = {"time", server_time, 0, true},
+    [FRAME_DOWNLOAD] = {"download", server_download, 1, true},
     [FRAME_FREE] = {"free", server_free, 0},
     [FRAME_MEMORY] = {"memory", server_memory, 0},
     [FRAME_RESET_PEAK] = {"reset peak", server_reset_peak, 0},
@@ -28,6 +29,8 @@ static const struct handler {
     [FRAME_QUIT] = {"quit", server_quit, 0},
     [FRAME_PROFILE_START] = {"profile start", server_profile_start, 0},
     [FRAME_PROFILE_COLLECT] = {"profile collect", server_profile_collect, 0},
+    [FRAME_TOPOLOGY] = {"topology", server_topology, 0},
+    [FRAME_COMPILE_FOR] = {"compile for a target", server_compile_for, 0},
 };
 
 int server_read_done(const struct server_request *r, struct error *err)
@@ -73,6 +76,15 @@ int server_add_buffer(struct server *s, struct buffer *b, int mapping, struct er
     return (int)s->n_buffers++;
 }
 
+int server_add_program(struct server *s, struct program *p, struct error *err)
+{
+    int rc = server_grow((void **)&s->programs, s->n_programs, &s->cap_programs, sizeof(struct program *), err);
+    if (rc)
+        return rc;
+    s->programs[s->n_programs] = p;
+    return (int)s->n_programs++;
+}
+
 void server_release(struct server *s)
 {
     profiler_free(s->profiler);
@@ -83,6 +95,7 @@ void server_release(struct server *s)
     }
     for (size_t i = 0; i < s->n_programs; i++)
         program_free(s->programs[i]);
+    topology_free(s->topology);
     client_free(s->client);
     plugin_free(s->plugin);
     free(s->buffers);
@@ -113,8 +126,10 @@ static int answer(struct server *s, struct frame *f, struct str *body, struct er
     int rc = 0;
     if (f->header.reply || f->header.n_fds != h->n_fds)
         rc = error_set(&failed, ERR_INTERNAL, NULL, "the request is damaged");
-    else if (!s->client && f->header.type != FRAME_HELLO && f->header.type != FRAME_QUIT)
+    else if (!s->plugin && f->header.type != FRAME_HELLO && f->header.type != FRAME_QUIT)
         rc = error_set(&failed, ERR_INTERNAL, NULL, "the first request must be hello");
+    else if (!s->client && h->needs_client)
+        rc = error_set(&failed, ERR_USAGE, NULL, "this worker only compiles: it has no device");
     else
         rc = h->run(s, &r, &failed);
     if (!rc && !wire_done(&r.out))

@@ -11,7 +11,7 @@
 #define MAX_LISTED 16 // devices named in a message
 
 // "name=value name=value", in the arena.
-static const char *attributes_text(struct server *s, const struct attributes *a, struct error *err)
+const char *server_attributes_text(struct server *s, const struct attributes *a, struct error *err)
 {
     struct str text;
     str_init(&text);
@@ -108,29 +108,46 @@ static int use_threads(const struct msg_hello *m, struct error *err)
     return 0;
 }
 
-static int describe_devices(struct server *s, struct msg_hello_reply *out, struct error *err)
+struct worker_device *server_devices(struct server *s, const struct device_info *devices, size_t n, struct error *err)
 {
-    const struct client_info *c = client_info(s->client);
-    if (c->device_count > WORKER_MAX_DEVICES)
-        return error_set(err, ERR_DEVICE, NULL, "the plugin has %zu devices, more than %d", c->device_count,
-                         WORKER_MAX_DEVICES);
-    out->devices = arena_new(&s->arena, struct worker_device, c->device_count, err);
-    if (!out->devices)
-        return err->code;
-    out->n_devices = c->device_count;
-    for (size_t i = 0; i < c->device_count; i++) {
-        const struct device_info *d = &c->devices[i];
-        const char *text = attributes_text(s, &d->attributes, err);
-        if (!text)
-            return err->code;
-        out->devices[i] = (struct worker_device){.id = d->id,
-                                                 .process_index = d->process_index,
-                                                 .local_hardware_id = d->local_hardware_id,
-                                                 .local = d->addressable,
-                                                 .kind = d->kind,
-                                                 .attributes = text};
+    if (n > WORKER_MAX_DEVICES) {
+        error_set(err, ERR_DEVICE, NULL, "the plugin has %zu devices, more than %d", n, WORKER_MAX_DEVICES);
+        return NULL;
     }
-    return 0;
+    struct worker_device *out = arena_new(&s->arena, struct worker_device, n, err);
+    for (size_t i = 0; out && i < n; i++) {
+        const struct device_info *d = &devices[i];
+        const char *text = server_attributes_text(s, &d->attributes, err);
+        if (!text)
+            return NULL;
+        out[i] = (struct worker_device){.id = d->id,
+                                        .process_index = d->process_index,
+                                        .local_hardware_id = d->local_hardware_id,
+                                        .local = d->addressable,
+                                        .kind = d->kind,
+                                        .attributes = text};
+    }
+    return out;
+}
+
+// Makes the client and selects its device.
+static int open_client(struct server *s, const struct msg_hello *m, struct msg_hello_reply *out, struct error *err)
+{
+    bool cpu = strcmp(m->device, "cpu") == 0 || strncmp(m->device, "cpu:", 4) == 0;
+    struct client_options o = {.device_count = !cpu ? 0 : m->cpu_device_count > 0 ? m->cpu_device_count : 1};
+    uint64_t start = clock_ns();
+    int rc = client_new(&s->client, s->plugin, &o, err);
+    out->client_create_ns = clock_ns() - start;
+    if (!rc)
+        rc = select_device(s, m->device, &out->device, err);
+    if (rc)
+        return rc;
+    const struct client_info *c = client_info(s->client);
+    out->devices = server_devices(s, c->devices, c->device_count, err);
+    out->n_devices = c->device_count;
+    out->platform_name = c->platform_name;
+    out->platform_version = c->platform_version;
+    return out->devices ? 0 : err->code;
 }
 
 int server_hello(struct server *s, struct server_request *r, struct error *err)
@@ -151,25 +168,16 @@ int server_hello(struct server *s, struct server_request *r, struct error *err)
         rc = plugin_load(&s->plugin, m.plugin_path, err);
     if (rc)
         return rc;
-    bool cpu = strcmp(m.device, "cpu") == 0 || strncmp(m.device, "cpu:", 4) == 0;
-    struct client_options o = {.device_count = !cpu ? 0 : m.cpu_device_count > 0 ? m.cpu_device_count : 1};
-    uint64_t start = clock_ns();
-    rc = client_new(&s->client, s->plugin, &o, err);
-    struct msg_hello_reply out = {.version = ASSAY_VERSION, .client_create_ns = clock_ns() - start};
-    if (!rc)
-        rc = select_device(s, m.device, &out.device, err);
-    if (!rc)
-        rc = describe_devices(s, &out, err);
+    struct msg_hello_reply out = {.version = ASSAY_VERSION};
+    if (!m.compile_only)
+        rc = open_client(s, &m, &out, err);
     if (rc)
         return rc;
     const struct plugin_info *p = plugin_info(s->plugin);
-    const struct client_info *c = client_info(s->client);
     out.api_major = p->api_major;
     out.api_minor = p->api_minor;
-    out.platform_name = c->platform_name;
-    out.platform_version = c->platform_version;
     out.extensions = extensions_text(s, p, err);
-    out.attributes = attributes_text(s, &p->attributes, err);
+    out.attributes = server_attributes_text(s, &p->attributes, err);
     if (!out.extensions || !out.attributes)
         return err->code;
     msg_hello_reply(&r->out, &out);
@@ -183,23 +191,12 @@ static struct worker_shape shape_of(const struct array_type *t)
     return s;
 }
 
-// Fills the options from the message; arrays are in the arena.
-static int options_of(struct server *s, const struct msg_compile *m, struct compile_options *o, struct error *err)
+int server_compile_options(struct server *s, const struct msg_compile *m, struct compile_options *o, struct error *err)
 {
-    int replicas = m->num_replicas > 0 ? m->num_replicas : 1,
-        partitions = m->num_partitions > 0 ? m->num_partitions : 1;
-    size_t n;
-    if (!size_mul((size_t)replicas, (size_t)partitions, &n) || n > s->n_order)
-        return error_set(err, ERR_DEVICE, NULL, "the program is for %d x %d devices, there are %zu", replicas,
-                         partitions, s->n_order);
-    int *ids = arena_new(&s->arena, int, n, err);
     struct compile_override *overrides = arena_new(&s->arena, struct compile_override, m->n_overrides, err);
     struct array_type *parameters = arena_new(&s->arena, struct array_type, m->n_args, err);
-    if (!ids || !overrides || !parameters)
+    if (!overrides || !parameters)
         return err->code;
-    const struct client_info *c = client_info(s->client);
-    for (size_t i = 0; i < n; i++)
-        ids[i] = c->devices[c->addressable[s->order[i]]].id;
     // Text is read by the plugin as the option's own type, but for booleans, which it wants as such.
     for (size_t i = 0; i < m->n_overrides; i++) {
         const char *value = m->overrides[i].value;
@@ -214,9 +211,9 @@ static int options_of(struct server *s, const struct msg_compile *m, struct comp
         parameters[i].rank = m->args[i].rank;
         memcpy(parameters[i].dims, m->args[i].dims, sizeof parameters[i].dims);
     }
-    *o = (struct compile_options){.num_replicas = replicas,
+    int partitions = m->num_partitions > 0 ? m->num_partitions : 1;
+    *o = (struct compile_options){.num_replicas = m->num_replicas > 0 ? m->num_replicas : 1,
                                   .num_partitions = partitions,
-                                  .device_ids = ids,
                                   .use_spmd_partitioning = partitions > 1 || m->shardy,
                                   .use_shardy = m->shardy,
                                   .allow_excess_precision = m->allow_excess_precision,
@@ -228,8 +225,24 @@ static int options_of(struct server *s, const struct msg_compile *m, struct comp
     return 0;
 }
 
-// Everything the caller wants to know of a program that compiled.
-static int describe_program(struct server *s, struct program *p, bool want_optimized, struct msg_compile_reply *out,
+// The devices that a program will run on: the one used, then the others.
+static int choose_devices(struct server *s, struct compile_options *o, struct error *err)
+{
+    size_t n;
+    if (!size_mul((size_t)o->num_replicas, (size_t)o->num_partitions, &n) || n > s->n_order)
+        return error_set(err, ERR_DEVICE, NULL, "the program is for %d x %d devices, there are %zu", o->num_replicas,
+                         o->num_partitions, s->n_order);
+    int *ids = arena_new(&s->arena, int, n, err);
+    if (!ids)
+        return err->code;
+    const struct client_info *c = client_info(s->client);
+    for (size_t i = 0; i < n; i++)
+        ids[i] = c->devices[c->addressable[s->order[i]]].id;
+    o->device_ids = ids;
+    return 0;
+}
+
+int server_describe_program(struct server *s, struct program *p, bool want_optimized, struct msg_compile_reply *out,
                             struct str *optimized, char format[32], struct error *err)
 {
     const struct program_info *info = program_info(p);
@@ -259,7 +272,8 @@ static int describe_program(struct server *s, struct program *p, bool want_optim
                                               .host_arguments = m.host_arguments,
                                               .host_outputs = m.host_outputs,
                                               .host_aliases = m.host_aliases,
-                                              .host_temporaries = m.host_temps};
+                                              .host_temporaries = m.host_temps,
+                                              .allocated = m.allocated};
     out->fingerprint = info->fingerprint;
     out->optimized = optimized->text;
     out->optimized_length = optimized->length;
@@ -275,29 +289,29 @@ int server_compile(struct server *s, struct server_request *r, struct error *err
 {
     struct msg_compile m = {0};
     msg_compile(&r->in, &m);
-    struct compile_options o;
+    struct compile_options o = {0};
     int rc = server_read_done(r, err);
     if (!rc)
-        rc = options_of(s, &m, &o, err);
+        rc = server_compile_options(s, &m, &o, err);
     if (!rc)
-        rc = server_grow((void **)&s->programs, s->n_programs, &s->cap_programs, sizeof(struct program *), err);
+        rc = choose_devices(s, &o, err);
     if (rc)
         return rc;
     struct program *p = NULL;
     uint64_t start = clock_ns();
     rc = program_compile(&p, s->client, m.text, m.length, m.format, &o, err);
     struct msg_compile_reply out = {.compile_ns = clock_ns() - start};
-    if (rc)
-        return rc;
     struct str optimized;
     str_init(&optimized);
     char format[32] = "";
-    rc = describe_program(s, p, m.want_optimized, &out, &optimized, format, err);
-    if (rc)
+    if (!rc)
+        rc = server_describe_program(s, p, m.want_optimized, &out, &optimized, format, err);
+    if (!rc)
+        out.id = rc = server_add_program(s, p, err);
+    if (rc < 0) {
         program_free(p);
-    else {
-        out.id = (int)s->n_programs;
-        s->programs[s->n_programs++] = p;
+    } else {
+        rc = 0;
         msg_compile_reply(&r->out, &out);
     }
     str_release(&optimized);

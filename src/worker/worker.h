@@ -27,8 +27,11 @@
 struct worker;
 
 struct worker_options {
-    const char *plugin_path;  // NULL: worker_find_plugin for `device`
-    const char *device;       // "cpu", "gpu", "tpu", "tpu:0"; NULL: "cpu"
+    const char *plugin_path; // NULL: worker_find_plugin for `device`
+    const char *device;      // "cpu", "gpu", "tpu", "tpu:0"; NULL: "cpu"
+    bool compile_only;       // no client is made and no device needed: worker_topology and worker_compile_for
+    // "NAME=VALUE" sets and "NAME" removes variables for the worker, before the plugin is loaded; ended by NULL.
+    const char *const *env;   // NULL: none
     const char *worker_path;  // NULL: environment ASSAY_WORKER, beside the running program, PREFIX
     const char *label;        // the policy's name, for messages; NULL: none
     int cpu_device_count;     // 0: one
@@ -53,7 +56,7 @@ struct worker_info {
     const char *extensions;   // "5 FFI, 4 Layouts"; may be empty
     const char *platform_name, *platform_version;
     const char *attributes; // of the plugin: "xla_version=2 stablehlo_current_version=[1,13,0]"; may be empty
-    size_t n_devices;
+    size_t n_devices;       // 0 with compile_only
     const struct worker_device *devices;
     size_t device; // index in devices of the one used
     uint64_t client_create_ns;
@@ -102,6 +105,7 @@ struct worker_program {
 struct worker_memory_plan {
     int64_t code, arguments, outputs, aliases, temporaries, peak, total;
     int64_t host_code, host_arguments, host_outputs, host_aliases, host_temporaries;
+    int64_t allocated; // arguments, outputs and temporaries together, without code
 };
 
 struct worker_executable {
@@ -123,6 +127,40 @@ int worker_compile(struct worker *w, const struct worker_program *program, struc
                    struct error *err);
 void worker_executable_release(struct worker_executable *e);
 int worker_unload(struct worker *w, int executable, struct error *err);
+
+// An option of a topology; a value that is a whole number or a list of them ("[1,1,0]") is handed over as such, any
+// other as text. "text:" before a value keeps it a text.
+struct worker_topology_option {
+    const char *name, *value;
+};
+// Owned by the worker; valid until worker_stop.
+struct worker_topology_info {
+    const char *platform_name, *platform_version, *attributes;
+    size_t n_devices;
+    const struct worker_device *devices;
+};
+// Describes devices that need not be there, by the plugin's name for them ("v6e:2x4"); what is compiled from then on by
+// worker_compile_for is for them. ERR_DEVICE with the plugin's message for one that does not exist.
+int worker_topology(struct worker *w, const char *name, const struct worker_topology_option *options, size_t n,
+                    struct worker_topology_info *out, struct error *err);
+
+// What a compiler says about a program, beside what worker_executable holds.
+struct worker_cost {
+    char *name; // "flops", "bytes accessed"
+    double value;
+};
+struct worker_ahead {
+    struct worker_executable program; // it cannot run
+    uint64_t cpu_ns;                  // of the whole worker while it compiled
+    uint64_t peak_rss_bytes;
+    int64_t serialized_bytes; // -1: not offered
+    struct worker_cost *costs;
+    size_t n_costs; // 0: no cost analysis is offered
+};
+// As worker_compile, for the topology. `args` of the program are not looked at.
+int worker_compile_for(struct worker *w, const struct worker_program *program, struct worker_ahead *out,
+                       struct error *err);
+void worker_ahead_release(struct worker_ahead *a);
 
 // A tensor in a file descriptor: a memfd or a checkpoint's file, of which [offset, offset+bytes) is mapped read-only.
 struct worker_tensor {

@@ -27,6 +27,9 @@ static union {
     struct msg_spans_reply spans;
     struct msg_profile_start_reply profile_start;
     struct msg_profile profile;
+    struct msg_topology topology;
+    struct msg_topology_reply topology_reply;
+    struct msg_compile_for_reply compile_for_reply;
 } message;
 
 static void body(struct wire *w, enum frame_type type, bool reply)
@@ -71,6 +74,12 @@ static void body(struct wire *w, enum frame_type type, bool reply)
     case FRAME_PROFILE_COLLECT:
         if (reply)
             msg_profile(w, &message.profile);
+        break;
+    case FRAME_TOPOLOGY:
+        reply ? msg_topology_reply(w, &message.topology_reply) : msg_topology(w, &message.topology);
+        break;
+    case FRAME_COMPILE_FOR:
+        reply ? msg_compile_for_reply(w, &message.compile_for_reply) : msg_compile(w, &message.compile);
         break;
     }
 }

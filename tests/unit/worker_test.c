@@ -10,6 +10,16 @@
 
 #include "base/file.h"
 
+const char *worker_test_libtpu(void)
+{
+    static char path[1024];
+    snprintf(path, sizeof path, "%s/third_party/libtpu/libtpu.so", test_top());
+    if (file_exists(path))
+        return path;
+    printf("  skipped: libtpu is not here (make tpu fetches it)\n");
+    return NULL;
+}
+
 int worker_test_open_fds(void)
 {
     DIR *d = opendir("/proc/self/fd");

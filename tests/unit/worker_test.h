@@ -8,6 +8,8 @@
 #include "pjrt_test.h"
 #include "worker/worker.h"
 
+// The TPU compiler that the set-up fetched; NULL, said on standard output, where it is absent.
+const char *worker_test_libtpu(void);
 int worker_test_open_fds(void);
 bool worker_test_no_child_left(void);
 // Waits until a process that is no child of ours is gone or a zombie; false when it still runs after a minute.
