@@ -368,6 +368,18 @@ int build_linear(struct builder *b, int x, int w, enum dtype result)
     return build_dot(b, x, w, 0, NULL, NULL, 1, last, one, result);
 }
 
+int build_convolution(struct builder *b, int x, int kernel, const int64_t *strides, const int64_t *low,
+                      const int64_t *high, int64_t groups, enum dtype result)
+{
+    int n = builder_shape(b, x)->rank - 2;
+    struct instruction in = {.op = OP_CONVOLUTION, .shape = {.dtype = result}, .n_a = n, .axis = groups};
+    in.dot.precision = PRECISION_HIGHEST;
+    set_extents(in.a, strides, n, 1);
+    set_extents(in.b, low, n, 0);
+    set_extents(in.c, high, n, 0);
+    return append(b, in, (int[]){x, kernel}, 2);
+}
+
 static int neutral(struct builder *b, enum opcode reducer, enum dtype t)
 {
     struct shape s = {.dtype = t};

@@ -66,6 +66,10 @@ int build_dot(struct builder *b, int x, int y, int n_batch, const int *x_batch, 
               const int *x_contract, const int *y_contract, enum dtype result);
 // x [..., k] by w [n, k] as checkpoints store it: [..., n].
 int build_linear(struct builder *b, int x, int w, enum dtype result);
+// x [batch, spatial..., in] by a kernel [out, in / groups, spatial...] as checkpoints store it: [batch, spatial...,
+// out] in `result`. strides, and how many zeros stand before (low) and behind (high), per spatial dimension.
+int build_convolution(struct builder *b, int x, int kernel, const int64_t *strides, const int64_t *low,
+                      const int64_t *high, int64_t groups, enum dtype result);
 // Starts from the reducer's neutral value: -inf and +inf for the maximum and minimum of floats.
 int build_reduce(struct builder *b, enum opcode reducer, int x, const int *dims, int n);
 int build_result(struct builder *b, const char *name, int x); // appends a result; returns x

@@ -77,6 +77,12 @@ void cost_instruction(const struct module *m, int i, struct cost *out)
         out->product_flop[x ? x->dtype : in->shape.dtype] = flop;
         break;
     }
+    case COST_CONVOLUTION: {
+        const struct shape *kernel = &m->instructions[in->operands[1]].shape;
+        double taps = kernel->dims[0] ? (double)shape_elements(kernel) / (double)kernel->dims[0] : 0;
+        out->product_flop[kernel->dtype] = 2 * elements * taps;
+        break;
+    }
     case COST_REDUCE: // nothing where there is nothing to reduce
         out->element_flop = x ? (double)shape_elements(x) - elements : 0;
         out->element_flop = out->element_flop > 0 ? out->element_flop : 0;

@@ -275,6 +275,41 @@ static int infer_dot(const struct instruction *in, const struct shape *s, struct
     return 0;
 }
 
+// The result's extent along a spatial dimension, or -1: zeros low and high around n, a kernel of k at every stride.
+static int64_t windows(int64_t n, int64_t k, int64_t low, int64_t high, int64_t stride)
+{
+    if (low < 0 || high < 0 || stride < 1 || k < 1 || __builtin_add_overflow(n, low, &n) ||
+        __builtin_add_overflow(n, high, &n))
+        return -1;
+    return n < k ? 0 : (n - k) / stride + 1;
+}
+
+static int infer_convolution(const struct instruction *in, const struct shape *s, struct shape *out, struct error *err)
+{
+    int n = s[0].rank - 2;
+    *out = (struct shape){.dtype = in->shape.dtype, .rank = s[0].rank};
+    if (n < 1 || s[1].rank != s[0].rank || in->n_a != n)
+        return BAD(
+            "takes x [batch, spatial..., in], a kernel [out, in, spatial...] and a stride per spatial dimension");
+    if (!(type_class(s[0].dtype) & TYPES_FLOAT) || s[0].dtype != s[1].dtype || !dtype_is_float(out->dtype))
+        return BAD("of %s by %s cannot give %s", dtype_name(s[0].dtype), dtype_name(s[1].dtype),
+                   dtype_name(out->dtype));
+    if (in->axis < 1 || s[1].dims[0] % in->axis || s[0].dims[n + 1] % in->axis ||
+        s[0].dims[n + 1] / in->axis != s[1].dims[1])
+        return BAD("of %" PRId64 " channels in %" PRId64 " groups does not fit a kernel of %" PRId64 " by %" PRId64,
+                   s[0].dims[n + 1], in->axis, s[1].dims[0], s[1].dims[1]);
+    if ((unsigned)in->dot.precision > PRECISION_HIGHEST)
+        return BAD("precision %d is not known", (int)in->dot.precision);
+    out->dims[0] = s[0].dims[0];
+    out->dims[n + 1] = s[1].dims[0];
+    for (int i = 0; i < n; i++) {
+        out->dims[i + 1] = windows(s[0].dims[i + 1], s[1].dims[i + 2], in->b[i], in->c[i], in->a[i]);
+        if (out->dims[i + 1] < 0)
+            return BAD("its window along spatial dimension %d is not possible", i);
+    }
+    return 0;
+}
+
 // a: dimensions of the operand, each once; as a set of bits in *set.
 static int check_dimensions(const struct instruction *in, const struct shape *x, unsigned *set, struct error *err)
 {
@@ -359,6 +394,8 @@ int op_infer(const struct instruction *in, const struct shape *s, struct shape *
         return infer_gather(in, s, out, err);
     case OPC_DOT:
         return infer_dot(in, s, out, err);
+    case OPC_CONVOLUTION:
+        return infer_convolution(in, s, out, err);
     case OPC_REDUCE:
         return infer_reduce(in, s, out, err);
     }

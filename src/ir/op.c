@@ -66,6 +66,7 @@ static const struct op_info table[OP_COUNT] = {
     OTHER(OP_DYNAMIC_UPDATE_SLICE, "dynamic_update_slice", 2, 2 + SHAPE_MAX_RANK, OPC_DYNAMIC_UPDATE_SLICE, COST_NONE),
     OTHER(OP_GATHER, "gather", 2, 2, OPC_GATHER, COST_NONE),
     OTHER(OP_DOT, "dot_general", 2, 2, OPC_DOT, COST_DOT),
+    OTHER(OP_CONVOLUTION, "convolution", 2, 2, OPC_CONVOLUTION, COST_CONVOLUTION),
     OTHER(OP_REDUCE, "reduce", 2, 2, OPC_REDUCE, COST_REDUCE),
 };
 

@@ -65,6 +65,9 @@ enum opcode {
     OP_DYNAMIC_UPDATE_SLICE, // operands x, update, starts
     OP_GATHER, // rows of operand 0 (along its dimension 0) by an integer tensor: result = index dims + row dims
     OP_DOT,    // dot
+    // operands x [batch, spatial..., in] and kernel [out, in / groups, spatial...]; a = strides, b = zeros before and c
+    // = behind each spatial dimension, axis = groups; result [batch, spatial..., out] in the given dtype
+    OP_CONVOLUTION,
     OP_REDUCE, // operands x, init; a = dimensions; reducer
     OP_COUNT
 };
@@ -92,6 +95,7 @@ enum op_class {
     OPC_DYNAMIC_UPDATE_SLICE,
     OPC_GATHER,
     OPC_DOT,
+    OPC_CONVOLUTION,
     OPC_REDUCE,
 };
 
@@ -100,6 +104,7 @@ enum op_cost {
     COST_ELEMENT,        // one FLOP per output element
     COST_TRANSCENDENTAL, // counted apart, one per output element
     COST_DOT,            // 2 * output elements * contracted extent
+    COST_CONVOLUTION,    // 2 * output elements * kernel elements per output channel, taps on padding included
     COST_REDUCE,         // (input elements - output elements) of the reducer
 };
 

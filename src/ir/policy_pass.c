@@ -174,6 +174,12 @@ static bool weights_are_codes(const struct pass *s)
     return policy_has_scales(s->policy->w);
 }
 
+// Kernels of convolutions: stored like weights, or as wide floats where weights are codes.
+static enum dtype kernel_type(const struct pass *s)
+{
+    return weights_are_codes(s) ? s->policy->op_inner : s->policy->w;
+}
+
 // Parameters keep their place at the front of the program, in the order of the original.
 static int pass_parameter(struct pass *s, int i, struct error *err)
 {
@@ -189,7 +195,7 @@ static int pass_parameter(struct pass *s, int i, struct error *err)
     bool matrix = pass_is_matrix_weight(s->from, i);
     if (matrix && weights_are_codes(s))
         return quantised_weight(s, i, err);
-    enum dtype store = matrix ? s->policy->w : s->policy->vectors;
+    enum dtype store = matrix ? s->policy->w : in->shape.rank > 2 ? kernel_type(s) : s->policy->vectors;
     s->map[i] = weight_parameter(s, p, shape_with_dtype(in->shape, store), BIND_VALUES);
     return 0;
 }
@@ -242,6 +248,15 @@ static int pass_inner_product(struct pass *s, const struct instruction *in)
     enum dtype op = s->policy->op_inner, acc = s->policy->acc == DT_S32 ? DT_F32 : s->policy->acc;
     int x = narrow(s, operand(s, in->operands[0]), op), y = narrow(s, operand(s, in->operands[1]), op);
     return pass_dot(s, in, x, y, acc);
+}
+
+// Multiplies wide floats, as products of activations do: codes have scales per row, and a kernel's rows are no rows of
+// a product.
+static int pass_convolution(struct pass *s, const struct instruction *in)
+{
+    enum dtype op = s->policy->op_inner, acc = s->policy->acc == DT_S32 ? DT_F32 : s->policy->acc;
+    int x = narrow(s, operand(s, in->operands[0]), op), kernel = narrow(s, operand(s, in->operands[1]), op);
+    return build_convolution(&s->b, x, kernel, in->a, in->b, in->c, in->axis, acc);
 }
 
 static int pass_lookup(struct pass *s, const struct instruction *in)
@@ -320,6 +335,8 @@ static int pass_instruction(struct pass *s, int i)
     enter(s, in);
     if (in->op == OP_DOT && dtype_is_float(in->shape.dtype))
         x = pass_is_linear(s->from, in) ? pass_linear(s, in) : pass_inner_product(s, in);
+    else if (in->op == OP_CONVOLUTION)
+        x = pass_convolution(s, in);
     else if (slices_rows_of_codes(s, in))
         x = dequantise(s, slice_rows(s, in, s->codes[in->operands[0]]), slice_rows(s, in, s->scales[in->operands[0]]));
     else if (in->op == OP_GATHER && pass_is_matrix_weight(s->from, in->operands[0]))

@@ -115,16 +115,47 @@ static void print_constant(struct str *out, const struct instruction *in)
     shape_print_mlir(out, &in->shape);
 }
 
+static void print_precision(struct str *out, enum dot_precision precision)
+{
+    static const char *const names[] = {"DEFAULT", "HIGH", "HIGHEST"};
+    const char *p = names[precision];
+    str_addf(out, "precision_config = [#stablehlo<precision %s>, #stablehlo<precision %s>]", p, p);
+}
+
 static void print_dot(struct str *out, const struct instruction *in)
 {
-    static const char *const precision[] = {"DEFAULT", "HIGH", "HIGHEST"};
     str_add(out, "dot_dimension_numbers = #stablehlo.dot<");
     print_int_list(out, "lhs_batching_dimensions", in->dot.lhs_batch, in->dot.n_batch);
     print_int_list(out, ", rhs_batching_dimensions", in->dot.rhs_batch, in->dot.n_batch);
     print_int_list(out, ", lhs_contracting_dimensions", in->dot.lhs_contract, in->dot.n_contract);
     print_int_list(out, ", rhs_contracting_dimensions", in->dot.rhs_contract, in->dot.n_contract);
-    const char *p = precision[in->dot.precision];
-    str_addf(out, ">, precision_config = [#stablehlo<precision %s>, #stablehlo<precision %s>]", p, p);
+    str_add(out, ">, ");
+    print_precision(out, in->dot.precision);
+}
+
+static void print_convolution(struct str *out, const struct instruction *in)
+{
+    static const int64_t ones[SHAPE_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+    struct str spatial;
+    str_init(&spatial);
+    for (int i = 0; i < in->n_a; i++)
+        str_addf(&spatial, ", %d", i);
+    const char *s = str_text(&spatial);
+    str_addf(out, "dimension_numbers = #stablehlo.conv<[b%s, f]x[o, i%s]->[b%s, f]>, padding = dense<[", s, s, s);
+    for (int i = 0; i < in->n_a; i++)
+        str_addf(out, "%s[%" PRId64 ", %" PRId64 "]", i ? ", " : "", in->b[i], in->c[i]);
+    str_addf(out, "]> : tensor<%dx2xi64>, batch_group_count = 1 : i64, feature_group_count = %" PRId64 " : i64, ",
+             in->n_a, in->axis);
+    print_array(out, "window_strides", in->a, in->n_a);
+    print_array(out, ", lhs_dilation", ones, in->n_a);
+    print_array(out, ", rhs_dilation", ones, in->n_a);
+    str_add(out, ", window_reversal = array<i1");
+    for (int i = 0; i < in->n_a; i++)
+        str_add(out, i ? ", false" : ": false");
+    str_add(out, ">, ");
+    print_precision(out, in->dot.precision);
+    out->failed |= spatial.failed;
+    str_release(&spatial);
 }
 
 // The row gather of OP_GATHER in StableHLO's general terms.
@@ -192,6 +223,9 @@ static void print_attributes(struct str *out, const struct module *m, const stru
         break;
     case OP_DOT:
         print_dot(out, in);
+        break;
+    case OP_CONVOLUTION:
+        print_convolution(out, in);
         break;
     default:
         break;

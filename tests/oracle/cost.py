@@ -64,6 +64,12 @@ def attributes(c):
         (lb, rb), (lc, rc) = c["batch"], c["contract"]
         return (f"dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = {lb}, rhs_batching_dimensions = {rb}, "
                 f"lhs_contracting_dimensions = {lc}, rhs_contracting_dimensions = {rc}>")  # fmt: skip
+    if op == "convolution":
+        n = len(c["a"])
+        d = ", ".join(map(str, range(n)))
+        pads = ", ".join(f"[{low}, {high}]" for low, high in zip(c["b"], c["c"]))
+        return (f"dimension_numbers = #stablehlo.conv<[b, {d}, f]x[o, i, {d}]->[b, {d}, f]>, window_strides = {numbers(c['a'])}, "
+                f"padding = dense<[{pads}]> : tensor<{n}x2xi64>, batch_group_count = 1 : i64, feature_group_count = {c['axis']} : i64")  # fmt: skip
     return ""
 
 

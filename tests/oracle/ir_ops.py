@@ -567,6 +567,40 @@ def dots():
         case("dot_general", f"random-{name}-f32", [x, y], cast(want, "f32"), ulp=0, absolute=bound, batch=[[], []], contract=[[1], [1]], result="f32")
 
 
+def convolve(x, kernel, strides, low, high, groups):
+    """x [batch, spatial..., in] by kernel [out, in / groups, spatial...], tap by tap in f64."""
+    x, kernel = wide(x), wide(kernel)
+    spatial = kernel.shape[2:]
+    padded = np.pad(x, [(0, 0), *zip(low, high), (0, 0)])
+    extents = [max(0, (n - k) // s + 1) for n, k, s in zip(padded.shape[1:-1], spatial, strides)]
+    out = np.zeros([x.shape[0], *extents, kernel.shape[0]])
+    per_in, per_out = x.shape[-1] // groups, kernel.shape[0] // groups
+    for tap in np.ndindex(*spatial):
+        window = tuple(slice(t, t + s * (n - 1) + 1 if n else t, s) for t, s, n in zip(tap, strides, extents))
+        part = padded[(slice(None), *window)]
+        for g in range(groups):
+            ins, outs = slice(g * per_in, (g + 1) * per_in), slice(g * per_out, (g + 1) * per_out)
+            out[..., outs] += part[..., ins] @ kernel[(outs, slice(None), *tap)].T
+    return out
+
+
+def convolutions():
+    seed("convolution")
+    cases_of = {
+        "same": ((2, 5, 4, 3), (6, 3, 3, 3), (1, 1), (1, 1), (1, 1), 1), "one-by-one": ((1, 3, 4, 5), (2, 5, 1, 1), (1, 1), (0, 0), (0, 0), 1),
+        "stride-two-padded-behind": ((1, 6, 8, 4), (4, 4, 3, 3), (2, 2), (0, 0), (1, 1), 1), "valid": ((1, 5, 6, 2), (3, 2, 3, 2), (1, 1), (0, 0), (0, 0), 1),
+        "depthwise": ((1, 7, 4), (8, 1, 3), (1,), (1,), (1,), 4), "groups": ((2, 4, 3, 6), (4, 3, 2, 2), (2, 1), (1, 0), (0, 1), 2),
+        "three": ((1, 3, 4, 2, 3), (2, 3, 2, 2, 2), (1, 2, 1), (1, 0, 1), (0, 1, 0), 1), "nothing": ((1, 2, 2, 3), (2, 3, 3, 3), (1, 1), (0, 0), (0, 0), 1),
+    }  # fmt: skip
+    for label, (xs, ks, strides, low, high, groups) in cases_of.items():
+        for name, result in (("f32", "f32"), ("f64", "f64"), ("bf16", "f32"), ("f16", "f32"), ("bf16", "bf16")):
+            # Small integers: every sum is exact in any order. In bf16 results one rounding is left.
+            x, kernel = (np.round(draw(name, s, -5, 5)).astype(TYPES[name]) for s in (xs, ks))
+            want = cast(convolve(x, kernel, strides, low, high, groups), result)
+            case("convolution", f"{label}-{name}-{result}", [x, kernel], want, a=list(strides), b=list(low), c=list(high), axis=groups,
+                 ulp=0)  # which only lets a zero have either sign
+
+
 def reductions():
     functions = {
         "add": lambda a, b: a + b, "multiply": lambda a, b: a * b, "maximum": np.maximum, "minimum": np.minimum, "and": lambda a, b: a & b,
@@ -617,7 +651,7 @@ def reductions():
 
 def main():
     for make in (parameters, constants, iotas, elementwise_exact, elementwise_transcendental, binary, powers, shifts, comparisons, selections, conversions,
-                 bit_casts, shapes, dynamic, gathers, dots, reductions):  # fmt: skip
+                 bit_casts, shapes, dynamic, gathers, dots, convolutions, reductions):  # fmt: skip
         make()
     index = {
         "made_by": "tests/oracle/ir_ops.py",
