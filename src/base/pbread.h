@@ -47,6 +47,21 @@ static inline const uint8_t *pb_get_varint(const uint8_t *at, const uint8_t *end
         *out = *at;
         return at + 1;
     }
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    // Up to eight bytes at once: the seven bits of each are pushed together, in pairs, fours and eights.
+    if (end - at >= 8) {
+        uint64_t v, stop;
+        memcpy(&v, at, 8);
+        stop = ~v & 0x8080808080808080;
+        if (stop) {
+            v &= (stop ^ (stop - 1)) & 0x7f7f7f7f7f7f7f7f;
+            v = (v & 0x007f007f007f007f) | (v & 0x7f007f007f007f00) >> 1;
+            v = (v & 0x00003fff00003fff) | (v & 0x3fff00003fff0000) >> 2;
+            *out = (v & 0x000000000fffffff) | (v & 0x0fffffff00000000) >> 4;
+            return at + __builtin_ctzll(stop) / 8 + 1;
+        }
+    }
+#endif
     uint64_t v = 0;
     for (unsigned shift = 0; at < end && shift < 70; shift += 7) {
         uint64_t byte = *at++;
@@ -73,6 +88,7 @@ static inline bool pb_next(struct pb_reader *r, struct pb_field *f)
 {
     const uint8_t *begin = r->at, *at = begin;
     uint64_t tag, size;
+    *f = (struct pb_field){0};
     if (at == r->end)
         return false;
     at = pb_get_varint(at, r->end, &tag);

@@ -157,13 +157,15 @@ static int document(struct cli *cli, struct trace *t, void *of, struct jw *w, st
 
 static int run(struct cli *cli, struct error *err)
 {
-    struct trace t;
+    struct trace t = {0};
     struct answer a = {0};
-    int rc = trace_input(cli, &t, err);
+    struct threads *threads = NULL;
+    bool scopes = trace_wants_json(cli) || strcmp(cli_string(cli, "by"), "scope") == 0;
+    int rc = threads_new(&threads, (size_t)cli_int(cli, "threads", 0), err);
     if (!rc)
-        rc = trace_steps(&t, cli_string(cli, "program"), &a.steps, err);
+        rc = trace_input(cli, &t, err);
     if (!rc)
-        rc = trace_ops(&t, NULL, &a.ops, err);
+        rc = trace_steps(&t, cli_string(cli, "program"), threads, scopes ? &a.ops : NULL, &a.steps, err);
     if (!rc)
         rc = trace_wants_json(cli) ? trace_document(cli, &t, document, &a, err) : print(cli, &a, err);
     if (!rc)
@@ -171,6 +173,7 @@ static int run(struct cli *cli, struct error *err)
     trace_steps_release(&a.steps);
     trace_ops_release(&a.ops);
     trace_close(&t);
+    threads_free(threads);
     return rc;
 }
 
@@ -198,6 +201,7 @@ static const struct option options[] = {
              "what a loop repeats"},
     OPTION_TOP("30", "steps shown, 0 for all; csv and json have all"),
     OPTION_FORMAT("text md csv html json"),
+    OPTION_THREADS,
     {.name = NULL},
 };
 

@@ -179,7 +179,7 @@ static int find_steps(struct cli *cli, struct trace *t, const struct timeline *l
         *steps = NULL;
         return 0;
     }
-    return trace_steps(t, NULL, *steps, err);
+    return trace_steps(t, NULL, NULL, NULL, *steps, err);
 }
 
 static int write_page(struct answer *a, struct trace *t, const struct timeline_options *o, struct threads *threads,

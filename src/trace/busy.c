@@ -6,24 +6,37 @@
 
 // So many events are looked at before the first of them is given out: a device's own clock is a little out of order.
 #define WINDOW 64
+// Events of a line are read so many at a time.
+#define BATCH 192
+
+struct entry {
+    int64_t start_ps, end_ps;
+    int64_t metadata_id;
+    struct slice stats;
+};
 
 struct trace_cursor {
-    struct xline *line;
-    struct xevents walk;
+    struct xevents beginning, walk;
     int64_t base_ps;
-    struct trace_span *window; // a ring, in order; of a line that is not, all its events
-    size_t first, n, cap;
+    struct entry *entries; // in order: those from `at` on are still to be given; of a line that is not, all its events
+    size_t at, n, cap, out_of_range;
+    int64_t last_start_ps, last_end_ps; // of the last one given
     bool ended;
 };
 
+static inline bool precedes(int64_t start_ps, int64_t end_ps, int64_t other_start_ps, int64_t other_end_ps)
+{
+    return start_ps != other_start_ps ? start_ps < other_start_ps : end_ps > other_end_ps;
+}
+
 static int by_start(const void *a, const void *b)
 {
-    const struct trace_span *x = a, *y = b;
+    const struct entry *x = a, *y = b;
     if (x->start_ps != y->start_ps)
         return x->start_ps < y->start_ps ? -1 : 1;
     if (x->end_ps != y->end_ps)
         return x->end_ps > y->end_ps ? -1 : 1;
-    return (x->line > y->line) - (x->line < y->line);
+    return (x->stats.data > y->stats.data) - (x->stats.data < y->stats.data); // as they were
 }
 
 static void device_times(const struct trace_spans *s, const struct xevent *e, int64_t *start_ps, int64_t *duration_ps)
@@ -47,147 +60,157 @@ static void device_times(const struct trace_spans *s, const struct xevent *e, in
 }
 
 // The next event that has a place in time.
-static bool read_event(struct trace_spans *s, struct trace_cursor *c, struct trace_span *out)
+static inline bool read_event(const struct trace_spans *s, struct trace_cursor *c, struct entry *out)
 {
-    while (xevent_next(&c->walk, &out->event)) {
-        const struct xevent *e = &out->event;
-        int64_t start, duration = e->duration_ps;
-        if (e->occurrences)
+    struct xevent e;
+    while (xevent_next(&c->walk, &e)) {
+        int64_t start, duration = e.duration_ps;
+        if (e.occurrences)
             continue;
-        if (__builtin_add_overflow(c->base_ps, e->offset_ps, &start))
+        if (__builtin_add_overflow(c->base_ps, e.offset_ps, &start))
             start = INT64_MAX;
         if (s->clock == CLOCK_OF_DEVICE && s->ids.device_offset)
-            device_times(s, e, &start, &duration);
+            device_times(s, &e, &start, &duration);
         if (start < -TALLY_RANGE_PS || start > TALLY_RANGE_PS || duration < 0 || duration > TALLY_RANGE_PS - start) {
-            s->out_of_range++;
+            c->out_of_range++;
             continue;
         }
-        out->start_ps = start;
-        out->end_ps = start + duration;
-        out->line = (size_t)(c - s->cursors);
+        *out = (struct entry){start, start + duration, e.metadata_id, e.stats};
         return true;
     }
     return false;
 }
 
-static struct trace_span *in_window(const struct trace_cursor *c, size_t i)
+// Reads on. False when an event comes too late to be brought in order: after one that was given out.
+static bool fill(const struct trace_spans *s, struct trace_cursor *c)
 {
-    size_t at = c->first + i;
-    return &c->window[at < c->cap ? at : at - c->cap];
-}
-
-static void fill(struct trace_spans *s, struct trace_cursor *c)
-{
-    struct trace_span next;
-    while (!c->ended && c->n < c->cap) {
-        c->ended = !read_event(s, c, &next);
-        if (c->ended)
-            return;
-        size_t at = c->n++;
-        for (; at > 0 && by_start(&next, in_window(c, at - 1)) < 0; at--)
-            *in_window(c, at) = *in_window(c, at - 1);
-        *in_window(c, at) = next;
+    struct entry next;
+    if (c->at) {
+        c->last_start_ps = c->entries[c->at - 1].start_ps;
+        c->last_end_ps = c->entries[c->at - 1].end_ps;
+        c->n -= c->at;
+        memmove(c->entries, c->entries + c->at, c->n * sizeof next);
+        c->at = 0;
     }
+    while (c->n < c->cap) {
+        if (!read_event(s, c, &next)) {
+            c->ended = true;
+            break;
+        }
+        size_t at = c->n++;
+        for (; at > 0 && precedes(next.start_ps, next.end_ps, c->entries[at - 1].start_ps, c->entries[at - 1].end_ps);
+             at--)
+            c->entries[at] = c->entries[at - 1];
+        c->entries[at] = next;
+        if (c->n - at > WINDOW || (at == 0 && precedes(next.start_ps, next.end_ps, c->last_start_ps, c->last_end_ps)))
+            return false;
+    }
+    return true;
 }
 
-static void drop_first(struct trace_spans *s, struct trace_cursor *c)
+// How many of the line can be given out as they are.
+static size_t ready(const struct trace_cursor *c)
 {
-    c->first = c->first + 1 < c->cap ? c->first + 1 : 0;
-    c->n--;
-    fill(s, c);
+    return c->ended ? c->n : c->n > WINDOW ? c->n - WINDOW : 0;
+}
+
+// Makes the next one known, if there is one. False when order is lost.
+static bool advance(const struct trace_spans *s, struct trace_cursor *c)
+{
+    return c->at < ready(c) || c->ended || fill(s, c);
 }
 
 static void rewind_line(struct trace_cursor *c)
 {
-    c->walk = xline_events(c->line);
-    c->first = c->n = 0;
+    c->walk = c->beginning;
+    c->at = c->n = c->out_of_range = 0;
+    c->last_start_ps = INT64_MIN;
+    c->last_end_ps = INT64_MAX;
     c->ended = false;
-}
-
-// Whether the window is enough to bring the line in order.
-static bool is_ordered(struct trace_spans *s, struct trace_cursor *c)
-{
-    struct trace_span last = {.start_ps = INT64_MIN, .end_ps = INT64_MAX};
-    bool ordered = true;
-    for (fill(s, c); c->n && ordered; drop_first(s, c)) {
-        ordered = by_start(&last, in_window(c, 0)) <= 0;
-        last = *in_window(c, 0);
-    }
-    return ordered;
 }
 
 static int room(struct trace_cursor *c, size_t cap, struct error *err)
 {
-    struct trace_span *more = realloc(c->window, cap * sizeof *more);
+    struct entry *more = realloc(c->entries, cap * sizeof *more);
     if (!more)
         return error_set(err, ERR_MEMORY, NULL, "no memory to bring %zu events in order", cap);
-    c->window = more;
+    c->entries = more;
     c->cap = cap;
     return 0;
 }
 
-static int sort_line(struct trace_spans *s, struct trace_cursor *c, struct error *err)
+static int sort_line(const struct trace_spans *s, struct trace_cursor *c, struct error *err)
 {
-    struct trace_span next;
+    struct entry next;
     int rc = 0;
     rewind_line(c);
     while (!rc && read_event(s, c, &next)) {
         if (c->n == c->cap)
             rc = room(c, 2 * c->cap, err);
         if (!rc)
-            c->window[c->n++] = next;
+            c->entries[c->n++] = next;
     }
     c->ended = true;
     if (c->n)
-        qsort(c->window, c->n, sizeof *c->window, by_start);
+        qsort(c->entries, c->n, sizeof *c->entries, by_start);
     return rc;
 }
 
 static int open_line(struct trace_spans *s, struct trace_cursor *c, struct xline *line, int64_t origin_ns,
                      struct error *err)
 {
-    c->line = line;
+    c->beginning = xline_events(line);
     if (__builtin_sub_overflow(line->timestamp_ns, origin_ns, &c->base_ps) ||
         __builtin_mul_overflow(c->base_ps, (int64_t)1000, &c->base_ps))
         c->base_ps = INT64_MAX; // then only events on the device's own clock can be placed
-    int rc = room(c, WINDOW, err);
-    if (rc)
-        return rc;
     rewind_line(c);
-    size_t before = s->out_of_range;
-    if (!is_ordered(s, c)) {
-        s->out_of_range = before;
-        return sort_line(s, c, err);
-    }
-    size_t counted = s->out_of_range;
-    rewind_line(c);
-    fill(s, c);
-    s->out_of_range = counted;
-    return 0;
+    int rc = room(c, WINDOW + BATCH, err);
+    if (!rc && !fill(s, c))
+        s->disordered = true;
+    return rc;
 }
 
 // ---- The heap: the line whose next event starts first
 
-static bool before(const struct trace_spans *s, size_t a, size_t b)
+static inline bool before(const struct trace_front *a, const struct trace_front *b)
 {
-    return by_start(in_window(&s->cursors[a], 0), in_window(&s->cursors[b], 0)) < 0;
+    if (a->start_ps != b->start_ps)
+        return a->start_ps < b->start_ps;
+    return a->end_ps != b->end_ps ? a->end_ps > b->end_ps : a->line < b->line;
 }
 
-static void sift(struct trace_spans *s, size_t at)
+// Puts x, which belongs at `at`, where it must be below that.
+static void sift(struct trace_spans *s, size_t at, struct trace_front x)
 {
     for (;;) {
         size_t child = 2 * at + 1;
         if (child >= s->n_heap)
-            return;
-        if (child + 1 < s->n_heap && before(s, s->heap[child + 1], s->heap[child]))
+            break;
+        if (child + 1 < s->n_heap && before(&s->heap[child + 1], &s->heap[child]))
             child++;
-        if (!before(s, s->heap[child], s->heap[at]))
-            return;
-        size_t swap = s->heap[at];
+        if (!before(&s->heap[child], &x))
+            break;
         s->heap[at] = s->heap[child];
-        s->heap[child] = swap;
         at = child;
     }
+    s->heap[at] = x;
+}
+
+static struct trace_front front(const struct trace_spans *s, size_t line)
+{
+    const struct trace_cursor *c = &s->cursors[line];
+    return (struct trace_front){c->entries[c->at].start_ps, c->entries[c->at].end_ps, line};
+}
+
+static void make_heap(struct trace_spans *s)
+{
+    s->n_heap = 0;
+    for (size_t i = 0; i < s->n_lines; i++) {
+        if (s->cursors[i].at < s->cursors[i].n)
+            s->heap[s->n_heap++] = front(s, i);
+    }
+    for (size_t i = s->n_heap / 2; i-- > 0;)
+        sift(s, i, s->heap[i]);
 }
 
 int trace_spans_begin(struct trace_spans *s, const struct xplane *plane, struct xline *const *lines, size_t n,
@@ -203,34 +226,71 @@ int trace_spans_begin(struct trace_spans *s, const struct xplane *plane, struct 
     for (size_t i = 0; i < n && !rc; i++) {
         s->n_lines++;
         rc = open_line(s, &s->cursors[i], lines[i], origin_ns, err);
-        if (!rc && s->cursors[i].n)
-            s->heap[s->n_heap++] = i;
     }
-    for (size_t i = s->n_heap / 2; i-- > 0 && !rc;)
-        sift(s, i);
+    if (!rc)
+        make_heap(s);
     return rc;
 }
 
 bool trace_spans_next(struct trace_spans *s, struct trace_span *out)
 {
-    if (!s->n_heap)
+    if (s->disordered)
         return false;
-    struct trace_cursor *c = &s->cursors[s->heap[0]];
-    size_t known = s->out_of_range;
-    *out = *in_window(c, 0);
-    drop_first(s, c);
-    s->out_of_range = known;
-    if (!c->n)
-        s->heap[0] = s->heap[--s->n_heap];
-    sift(s, 0);
+    if (!s->n_heap) {
+        s->out_of_range = 0;
+        for (size_t i = 0; i < s->n_lines; i++)
+            s->out_of_range += s->cursors[i].out_of_range;
+        return false;
+    }
+    size_t line = s->heap[0].line;
+    struct trace_cursor *c = &s->cursors[line];
+    const struct entry *e = &c->entries[c->at++];
+    *out = (struct trace_span){e->start_ps, e->end_ps, line, {.metadata_id = e->metadata_id, .stats = e->stats}};
+    s->disordered = !advance(s, c);
+    if (c->at < c->n)
+        sift(s, 0, front(s, line));
+    else if (--s->n_heap)
+        sift(s, 0, s->heap[s->n_heap]);
     return true;
+}
+
+int trace_spans_order(struct trace_spans *s, struct error *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < s->n_lines && !rc; i++) {
+        struct trace_cursor *c = &s->cursors[i];
+        rewind_line(c);
+        bool ordered = true;
+        while (ordered && !c->ended) {
+            ordered = fill(s, c);
+            c->at = ready(c);
+        }
+        rewind_line(c);
+        if (!ordered)
+            rc = sort_line(s, c, err);
+        else
+            (void)fill(s, c);
+    }
+    s->disordered = false;
+    if (!rc)
+        make_heap(s);
+    return rc;
+}
+
+bool trace_spans_again(struct trace_spans *s, int *rc, struct error *err)
+{
+    if (*rc || !s->disordered)
+        return false;
+    *rc = trace_spans_order(s, err);
+    return !*rc;
 }
 
 void trace_spans_end(struct trace_spans *s, const struct xspace *space, struct xdamage *damage)
 {
     for (size_t i = 0; i < s->n_lines; i++) {
-        xevents_damage(space, &s->cursors[i].walk, damage);
-        free(s->cursors[i].window);
+        if (damage)
+            xevents_damage(space, &s->cursors[i].walk, damage);
+        free(s->cursors[i].entries);
     }
     free(s->cursors);
     free(s->heap);
@@ -242,12 +302,13 @@ int trace_device_busy(const struct trace_device *d, int64_t origin_ns, enum trac
 {
     struct trace_spans walk;
     struct trace_span s;
-    struct xdamage known = {0};
     int64_t gap_ps;
-    *out = (struct busy){0};
     int rc = trace_spans_begin(&walk, d->plane, d->lines, d->n_lines, origin_ns, clock, err);
-    while (!rc && trace_spans_next(&walk, &s))
-        busy_add(out, s.start_ps, s.end_ps, &gap_ps);
-    trace_spans_end(&walk, &d->file->space, &known);
+    do {
+        *out = (struct busy){0};
+        while (!rc && trace_spans_next(&walk, &s))
+            busy_add(out, s.start_ps, s.end_ps, &gap_ps);
+    } while (trace_spans_again(&walk, &rc, err));
+    trace_spans_end(&walk, &d->file->space, &d->file->space.damage);
     return rc;
 }

@@ -262,21 +262,28 @@ static int walk_lines(struct walking *w, size_t device, struct xline *const *lin
     const struct trace_device *d = &w->out->found.items[device];
     struct trace_spans walk;
     struct trace_span s;
-    int64_t at = INT64_MIN;
+    int64_t at;
+    size_t n_compute = w->n_compute, n_runs = w->n_runs, n_halves = w->n_halves;
     int rc = trace_spans_begin(&walk, d->plane, lines, n, clock->origin_ns, CLOCK_OF_LINE, w->err);
-    w->depth = 0;
-    while (!rc && trace_spans_next(&walk, &s)) {
-        struct event e;
-        classify(&e, w, d->plane, &s.event, async);
-        s.start_ps += clock->shift_ps;
-        s.end_ps += clock->shift_ps;
-        if (!async)
-            rc = spend(w, &at, s.start_ps);
-        if (!async && !rc)
-            rc = open_event(w, s.end_ps, computes(&e));
-        if (!rc && e.part && e.kind)
-            rc = add_event(w, &e, device, &s, async);
-    }
+    do {
+        at = INT64_MIN;
+        w->depth = 0;
+        w->n_compute = n_compute;
+        w->n_runs = n_runs;
+        w->n_halves = n_halves;
+        while (!rc && trace_spans_next(&walk, &s)) {
+            struct event e;
+            classify(&e, w, d->plane, &s.event, async);
+            s.start_ps += clock->shift_ps;
+            s.end_ps += clock->shift_ps;
+            if (!async)
+                rc = spend(w, &at, s.start_ps);
+            if (!async && !rc)
+                rc = open_event(w, s.end_ps, computes(&e));
+            if (!rc && e.part && e.kind)
+                rc = add_event(w, &e, device, &s, async);
+        }
+    } while (trace_spans_again(&walk, &rc, w->err));
     if (!rc)
         rc = spend(w, &at, INT64_MAX);
     trace_spans_end(&walk, &d->file->space, &d->file->space.damage);

@@ -132,18 +132,23 @@ static int read_plane(struct reading *r, struct trace *t, size_t file, struct xp
     struct trace_spans walk;
     struct trace_span s;
     struct xspace *space = &t->files[file].space;
+    size_t n = r->n, unnamed = r->out->unnamed;
     int rc = trace_spans_begin(&walk, p, lines, p->n_lines, trace_origin_ns(t), CLOCK_OF_LINE, err);
-    while (!rc && trace_spans_next(&walk, &s)) {
-        struct record one = {.file = file};
-        if (!is_memory_event(p, s.event.metadata_id, &one.event.is_free))
-            continue;
-        one.event.at_ps = s.start_ps;
-        read_stats(&one, p, &s.event);
-        if (one.name.size || one.number >= 0)
-            rc = keep(r, &one, err);
-        else
-            r->out->unnamed++;
-    }
+    do {
+        r->n = n;
+        r->out->unnamed = unnamed;
+        while (!rc && trace_spans_next(&walk, &s)) {
+            struct record one = {.file = file};
+            if (!is_memory_event(p, s.event.metadata_id, &one.event.is_free))
+                continue;
+            one.event.at_ps = s.start_ps;
+            read_stats(&one, p, &s.event);
+            if (one.name.size || one.number >= 0)
+                rc = keep(r, &one, err);
+            else
+                r->out->unnamed++;
+        }
+    } while (trace_spans_again(&walk, &rc, err));
     trace_spans_end(&walk, space, &space->damage);
     return rc;
 }

@@ -86,6 +86,7 @@ static int read_modules(struct finder *f, struct trace_runs *runs, struct trace_
 {
     struct trace_span s;
     int rc = 0;
+    runs->n = 0;
     while (!rc && trace_spans_next(walk, &s)) {
         const struct xmeta *row = xtable_find(&walk->plane->event_table, s.event.metadata_id);
         struct trace_run run = {.start_ps = s.start_ps, .end_ps = s.end_ps};
@@ -154,6 +155,7 @@ static int infer_runs(struct finder *f, struct trace_runs *runs, struct trace_sp
     size_t cap = 0;
     struct trace_span s;
     int rc = 0;
+    runs->n = 0;
     while (!rc && trace_spans_next(walk, &s)) {
         struct kernel k;
         uint32_t program;
@@ -198,8 +200,10 @@ static int find_runs(struct finder *f, struct trace_runs *runs, const struct tra
                                : runs->inferred ? d->n_lines
                                                 : 0,
                                origin_ns, CLOCK_OF_LINE, err);
-    if (!rc)
-        rc = runs->inferred ? infer_runs(f, runs, &walk, err) : read_modules(f, runs, &walk, err);
+    do {
+        if (!rc)
+            rc = runs->inferred ? infer_runs(f, runs, &walk, err) : read_modules(f, runs, &walk, err);
+    } while (trace_spans_again(&walk, &rc, err));
     trace_spans_end(&walk, &d->file->space, &d->file->space.damage);
     return rc;
 }

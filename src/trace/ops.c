@@ -11,7 +11,7 @@
 
 struct task {
     struct trace_device *device;
-    struct xline *line;
+    struct xline *line, copy; // others may walk over the line meanwhile
     struct tally_ids ids;
     int64_t origin_ns;
     struct tally tally;
@@ -29,15 +29,25 @@ static void walk_one(struct task *k)
         k->rc = file_guard_error(&g, &k->error);
         return;
     }
-    k->rc = tally_line(&k->tally, k->device, k->line, &k->ids, k->origin_ns, &k->damage, &k->error);
+    k->rc = tally_line(&k->tally, k->device, &k->copy, &k->ids, k->origin_ns, &k->damage, &k->error);
     file_guard_end(&g);
 }
 
+struct sharing {
+    const struct trace_beside *beside;
+    struct task **tasks;
+};
+
 static void walk_some(void *context, size_t from, size_t to)
 {
-    struct task *const *tasks = context;
-    for (size_t i = from; i < to; i++)
-        walk_one(tasks[i]);
+    const struct sharing *s = context;
+    size_t n = s->beside->n;
+    for (size_t i = from; i < to; i++) {
+        if (i < n)
+            s->beside->fn(s->beside->context, i, i + 1);
+        else
+            walk_one(s->tasks[i - n]);
+    }
 }
 
 // The longest first, so that no thread is left with one at the end.
@@ -60,7 +70,8 @@ static int make_tasks(struct trace *t, struct trace_ops *o, struct task **out, s
         struct tally_ids ids;
         tally_ids(&ids, d->plane);
         for (size_t k = 0; k < d->n_lines; k++)
-            *next++ = (struct task){.device = d, .line = d->lines[k], .ids = ids, .origin_ns = origin_ns};
+            *next++ = (struct task){
+                .device = d, .line = d->lines[k], .copy = *d->lines[k], .ids = ids, .origin_ns = origin_ns};
     }
     *out = tasks;
     return 0;
@@ -280,7 +291,9 @@ static int collect(struct trace_ops *o, const struct task *tasks, size_t n, stru
     o->n_lines = n;
     int rc = 0;
     for (size_t i = 0; i < n && !rc; i++) {
-        xdamage_add(&tasks[i].device->file->space.damage, &tasks[i].damage);
+        if (!tasks[i].line->told)
+            xdamage_add(&tasks[i].device->file->space.damage, &tasks[i].damage);
+        tasks[i].line->told = true;
         rc = make_rows(o, &o->lines[i], &tasks[i], err);
     }
     if (!rc)
@@ -293,7 +306,8 @@ static int collect(struct trace_ops *o, const struct task *tasks, size_t n, stru
     return 0;
 }
 
-static int walk_all(struct trace_ops *o, struct task *tasks, size_t n, struct threads *threads, struct error *err)
+static int walk_all(struct trace_ops *o, struct task *tasks, size_t n, struct threads *threads,
+                    const struct trace_beside *beside, struct error *err)
 {
     struct task **order = arena_alloc(&o->arena, n, sizeof(void *), err);
     if (!order)
@@ -302,7 +316,8 @@ static int walk_all(struct trace_ops *o, struct task *tasks, size_t n, struct th
         order[i] = &tasks[i];
     if (n)
         qsort(order, n, sizeof(void *), by_size);
-    threads_for(threads, n, 1, walk_some, order);
+    struct sharing sharing = {beside, order};
+    threads_for(threads, beside->n + n, 1, walk_some, &sharing);
     int rc = 0;
     for (size_t i = 0; i < n && !rc; i++) {
         rc = tasks[i].rc;
@@ -314,6 +329,12 @@ static int walk_all(struct trace_ops *o, struct task *tasks, size_t n, struct th
 
 int trace_ops(struct trace *t, struct threads *threads, struct trace_ops *out, struct error *err)
 {
+    return trace_ops_beside(t, threads, &(struct trace_beside){0}, out, err);
+}
+
+int trace_ops_beside(struct trace *t, struct threads *threads, const struct trace_beside *beside, struct trace_ops *out,
+                     struct error *err)
+{
     struct task *tasks = NULL;
     size_t n = 0;
     memset(out, 0, sizeof *out);
@@ -322,7 +343,7 @@ int trace_ops(struct trace *t, struct threads *threads, struct trace_ops *out, s
     if (!rc)
         rc = make_tasks(t, out, &tasks, &n, err);
     if (!rc)
-        rc = walk_all(out, tasks, n, threads, err);
+        rc = walk_all(out, tasks, n, threads, beside, err);
     for (size_t i = 0; tasks && i < n; i++)
         tally_release(&tasks[i].tally);
     return rc ? rc : trace_ops_hlo(t, out, err);

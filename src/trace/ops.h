@@ -66,6 +66,15 @@ struct trace_ops {
 // its program's HLO, where that is in the profile. Damage met on the way is added to the files' own. Without a device
 // it gives no rows and is no error.
 int trace_ops(struct trace *t, struct threads *threads, struct trace_ops *out, struct error *err);
+// The same, with other work shared out together with the lines, before them: fn(context, i, i + 1) for each of n. It
+// may walk over lines of devices itself: here copies of them are walked over.
+struct trace_beside {
+    threads_fn *fn;
+    void *context;
+    size_t n;
+};
+int trace_ops_beside(struct trace *t, struct threads *threads, const struct trace_beside *beside, struct trace_ops *out,
+                     struct error *err);
 void trace_ops_release(struct trace_ops *o);
 // Adds up rows of the same program, name and kind, in place, and sorts them as trace_ops does. Returns how many are
 // left.

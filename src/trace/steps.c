@@ -81,27 +81,29 @@ static int push(struct markers *m, struct trace_step step, struct error *err)
 }
 
 // The markers of one line; of nested ones the outermost.
-static int line_markers(struct markers *out, const struct trace_file *f, const struct xplane *p, struct xline *l,
+static int line_markers(struct markers *out, struct trace_file *f, const struct xplane *p, struct xline *l,
                         int64_t origin_ns, bool steps_line, struct error *err)
 {
     struct trace_spans walk;
     struct trace_span s;
-    struct xdamage known = {0};
-    int64_t number, reach = INT64_MIN;
-    out->n = 0;
+    int64_t number, reach;
     int rc = trace_spans_begin(&walk, p, &l, 1, origin_ns, CLOCK_OF_LINE, err);
-    while (!rc && trace_spans_next(&walk, &s)) {
-        number = steps_line ? number_of(p, &s.event) : -1;
-        if ((!steps_line && !trace_is_marker(p, &s.event, &number)) || s.start_ps < reach)
-            continue;
-        rc = push(out,
-                  (struct trace_step){.index = number < 0 ? (int64_t)out->n : number,
-                                      .start_ps = s.start_ps,
-                                      .work_ps = s.end_ps - s.start_ps},
-                  err);
-        reach = s.end_ps;
-    }
-    trace_spans_end(&walk, &f->space, &known);
+    do {
+        out->n = 0;
+        reach = INT64_MIN;
+        while (!rc && trace_spans_next(&walk, &s)) {
+            number = steps_line ? number_of(p, &s.event) : -1;
+            if ((!steps_line && !trace_is_marker(p, &s.event, &number)) || s.start_ps < reach)
+                continue;
+            rc = push(out,
+                      (struct trace_step){.index = number < 0 ? (int64_t)out->n : number,
+                                          .start_ps = s.start_ps,
+                                          .work_ps = s.end_ps - s.start_ps},
+                      err);
+            reach = s.end_ps;
+        }
+    } while (trace_spans_again(&walk, &rc, err));
+    trace_spans_end(&walk, &f->space, &f->space.damage);
     return rc;
 }
 
@@ -361,6 +363,7 @@ static int durations(struct trace_steps *s, struct error *err)
         }
     }
     s->mean_ps = stats_mean(v, n);
+    stats_sort(v, n); // once for all
     s->min_ps = stats_min(v, n);
     s->max_ps = stats_max(v, n);
     s->p50_ps = stats_quantile(v, n, 0.5, scratch);
@@ -424,6 +427,7 @@ static void skew(const struct start *v, size_t n, size_t *seen, double *out, dou
         if (many > 1)
             out[count++] = (double)(last - v[from].ps);
     }
+    stats_sort(out, count);
     *p50 = stats_quantile(out, count, 0.5, scratch);
     *max = stats_max(out, count);
 }
@@ -465,9 +469,34 @@ static int skews(struct trace *t, struct trace_steps *s, struct error *err)
     return 0;
 }
 
-int trace_steps(struct trace *t, const char *program, struct trace_steps *out, struct error *err)
+static void sweep_some(void *context, size_t from, size_t to)
+{
+    struct steps_sweep *all = context;
+    for (size_t i = from; i < to; i++)
+        steps_sweep_run(&all[i]);
+}
+
+static int sweep(struct trace *t, struct threads *threads, struct trace_ops *ops, struct trace_steps *s,
+                 struct error *err)
+{
+    struct steps_sweep *all;
+    int rc = steps_sweep_plan(t, s, &all, err);
+    if (rc)
+        return rc;
+    if (ops)
+        rc = trace_ops_beside(t, threads, &(struct trace_beside){sweep_some, all, t->n_files}, ops, err);
+    else
+        threads_for(threads, t->n_files, 1, sweep_some, all);
+    int swept = steps_sweep_finish(s, all, t->n_files, rc ? NULL : err);
+    return rc ? rc : swept;
+}
+
+int trace_steps(struct trace *t, const char *program, struct threads *threads, struct trace_ops *ops,
+                struct trace_steps *out, struct error *err)
 {
     memset(out, 0, sizeof *out);
+    if (ops)
+        memset(ops, 0, sizeof *ops);
     int rc = trace_modules(t, &out->modules, err);
     if (!rc && !out->modules.devices.n)
         rc = add_marked_hosts(t, out, err);
@@ -478,7 +507,7 @@ int trace_steps(struct trace *t, const char *program, struct trace_steps *out, s
     if (rc)
         return rc;
     set_durations(out);
-    rc = trace_steps_sweep(t, out, err);
+    rc = sweep(t, threads, ops, out, err);
     if (!rc)
         rc = durations(out, err);
     return rc ? rc : skews(t, out, err);

@@ -7,6 +7,7 @@
 
 #include "trace/busy.h"
 #include "trace/modules.h"
+#include "trace/ops.h"
 
 enum trace_rule {
     RULE_NONE,     // no device ran a program, and there is no marker
@@ -84,7 +85,10 @@ struct trace_steps {
 
 // program: a step is each execution of it; NULL: found out. A profile without a device whose host has marked steps, as
 // a capture of ours on a CPU, has that host as its device: it is busy while any event but the markers lasts.
-int trace_steps(struct trace *t, const char *program, struct trace_steps *out, struct error *err);
+// ops: NULL, or filled in as trace_ops does, meanwhile; released by the caller, also after an error. Files and, with
+// ops, lines of operations are shared out among `threads` (NULL: the caller alone).
+int trace_steps(struct trace *t, const char *program, struct threads *threads, struct trace_ops *ops,
+                struct trace_steps *out, struct error *err);
 void trace_steps_release(struct trace_steps *s);
 
 #endif

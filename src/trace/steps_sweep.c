@@ -108,20 +108,25 @@ static bool is_collective(struct slice name)
     return false;
 }
 
-// What rows of a table of events are, found out once for each: a byte by row.
+// What rows of a table of events are, found out once for each: a byte by id where ids index the table, else by row.
 struct classes {
-    const struct xplane *plane;
+    const struct xtable *table;
     uint8_t *of; // malloc'd
+    uint8_t absent;
 };
 
 static int classify(struct classes *c, const struct xplane *p, bool host, struct error *err)
 {
-    c->plane = p;
-    c->of = calloc(p->event_table.n_rows + 1, 1);
+    const struct xtable *t = &p->event_table;
+    size_t n = t->direct ? t->n_slots : t->n_rows;
+    *c = (struct classes){.table = t, .of = malloc(n + 1), .absent = host ? FILL_OTHER : 0};
     if (!c->of)
-        return error_set(err, ERR_MEMORY, NULL, "no memory for %zu names", p->event_table.n_rows);
-    for (size_t i = 0; i < p->event_table.n_rows; i++) {
-        const struct xmeta *m = &p->event_table.rows[i];
+        return error_set(err, ERR_MEMORY, NULL, "no memory for %zu names", t->n_rows);
+    memset(c->of, c->absent, n + 1);
+    for (size_t i = 0; i < n; i++) {
+        if (t->direct && !t->slots[i])
+            continue;
+        const struct xmeta *m = &t->rows[t->direct ? t->slots[i] - 1 : i];
         // A TPU's name is the whole instruction, whose operands may be collectives.
         c->of[i] =
             host ? (uint8_t)trace_fill_of(m->name) : is_collective(m->display_name.size ? m->display_name : m->name);
@@ -129,10 +134,14 @@ static int classify(struct classes *c, const struct xplane *p, bool host, struct
     return 0;
 }
 
-static unsigned class_of(const struct classes *c, const struct xevent *e, unsigned absent)
+static inline unsigned class_of(const struct classes *c, const struct xevent *e)
 {
-    const struct xmeta *row = xtable_find(&c->plane->event_table, e->metadata_id);
-    return row ? c->of[row - c->plane->event_table.rows] : absent;
+    if (c->table->direct) {
+        uint64_t slot = (uint64_t)e->metadata_id - (uint64_t)c->table->first;
+        return slot < c->table->n_slots ? c->of[slot] : c->absent;
+    }
+    const struct xmeta *row = xtable_find(c->table, e->metadata_id);
+    return row ? c->of[row - c->table->rows] : c->absent;
 }
 
 // ---- One device
@@ -204,7 +213,7 @@ static void idle(struct sweep *w, int64_t from, int64_t to, enum trace_fill fill
 static void add_collective(struct sweep *w, const struct trace_span *s)
 {
     int64_t gap;
-    if (!class_of(&w->classes, &s->event, 0))
+    if (!class_of(&w->classes, &s->event))
         return;
     if (busy_add(&w->collective, s->start_ps, s->end_ps, &gap)) {
         give(w, &w->at_collective, w->collective_from, gap, PART_COLLECTIVE, FILL_NOTHING);
@@ -272,7 +281,8 @@ static void segment(struct sweep *w, int64_t from, int64_t to, enum trace_fill f
     }
 }
 
-static int begin_device(struct sweep *w, struct trace_steps *s, size_t device, int64_t origin_ns, struct error *err)
+static int begin_device(struct sweep *w, struct trace_steps *s, size_t device, int64_t origin_ns, bool again,
+                        struct error *err)
 {
     const struct trace_device *d = &s->modules.devices.items[device];
     struct trace_span first;
@@ -281,6 +291,8 @@ static int begin_device(struct sweep *w, struct trace_steps *s, size_t device, i
     int rc = classify(&w->classes, d->plane, false, err);
     if (!rc)
         rc = trace_spans_begin(&w->walk, d->plane, d->lines, d->n_lines, origin_ns, CLOCK_OF_LINE, err);
+    if (!rc && again)
+        rc = trace_spans_order(&w->walk, err);
     if (rc || !next_operation(w, &first)) {
         w->ended = true;
         return rc;
@@ -292,9 +304,8 @@ static int begin_device(struct sweep *w, struct trace_steps *s, size_t device, i
     return 0;
 }
 
-static void end_device(struct sweep *w, const struct trace_device *d)
+static void end_device(struct sweep *w)
 {
-    struct xdamage known = {0}; // found before
     if (w->out->busy.spans) {
         while (!w->ended) {
             idle(w, w->gap_from, w->gap_to, FILL_NOTHING);
@@ -305,8 +316,6 @@ static void end_device(struct sweep *w, const struct trace_device *d)
         struct trace_step *step = &w->steps->items[w->out->first_step + i];
         step->idle_ps = step->duration_ps - step->busy_ps;
     }
-    trace_spans_end(&w->walk, &d->file->space, &known);
-    free(w->classes.of);
 }
 
 // ---- Hosts
@@ -315,12 +324,28 @@ struct hosts {
     struct sweep *devices;
     size_t n;
     int64_t ends[FILLS]; // latest end of each kind
-    int64_t at;          // told until here
+    int64_t at;          // known until here
+    int64_t told;        // and told until here; in between it was all `fill`
+    unsigned fill;
     int64_t steps_from, steps_to;
-    int64_t *compiling_ps;
+    int64_t compiling_ps;
 };
 
-static void tell_until(struct hosts *h, int64_t until)
+static void tell(struct hosts *h)
+{
+    int64_t from = h->told, to = h->at;
+    for (size_t i = 0; i < h->n && from < to; i++) {
+        if (h->devices[i].out->busy.spans)
+            segment(&h->devices[i], from, to, (enum trace_fill)h->fill);
+    }
+    h->told = to;
+    from = from > h->steps_from ? from : h->steps_from;
+    to = to < h->steps_to ? to : h->steps_to;
+    if (h->fill == FILL_COMPILE && from < to)
+        h->compiling_ps += to - from;
+}
+
+static void know_until(struct hosts *h, int64_t until)
 {
     while (h->at < until) {
         int64_t to = until;
@@ -329,13 +354,10 @@ static void tell_until(struct hosts *h, int64_t until)
             fill++;
         if (fill < FILL_NOTHING && h->ends[fill] < to)
             to = h->ends[fill];
-        for (size_t i = 0; i < h->n; i++) {
-            if (h->devices[i].out->busy.spans)
-                segment(&h->devices[i], h->at, to, (enum trace_fill)fill);
+        if (fill != h->fill) {
+            tell(h);
+            h->fill = fill;
         }
-        int64_t from = h->at > h->steps_from ? h->at : h->steps_from, end = to < h->steps_to ? to : h->steps_to;
-        if (fill == FILL_COMPILE && from < end)
-            *h->compiling_ps += end - from;
         h->at = to;
     }
 }
@@ -345,93 +367,186 @@ static bool is_host(const struct xplane *p)
     return p->name.size >= 9 && memcmp(p->name.data, "/host:CPU", 9) == 0;
 }
 
-static int add_threads(struct trace_steps *s, struct trace_file *f, struct xline *const *lines, const struct busy *busy,
-                       size_t n, struct error *err)
+static void begin_host(struct hosts *h, int64_t start_ps)
 {
-    for (size_t i = 0; i < n; i++) {
+    h->at = h->told = start_ps;
+    for (size_t i = 0; i < h->n; i++) { // the idle time before a device's first operation starts here
+        struct sweep *w = &h->devices[i];
+        w->gap_from = start_ps < w->gap_from ? start_ps : w->gap_from;
+    }
+}
+
+static int walk_host(struct steps_sweep *one, struct hosts *h, struct trace_spans *walk, const struct xplane *p,
+                     struct error *err)
+{
+    struct classes c;
+    struct trace_span e;
+    int64_t gap, reach = INT64_MIN;
+    int rc = classify(&c, p, true, err);
+    while (!rc && trace_spans_next(walk, &e)) {
+        busy_add(&one->busy[e.line], e.start_ps, e.end_ps, &gap);
+        if (reach == INT64_MIN)
+            begin_host(h, e.start_ps);
+        know_until(h, e.start_ps);
+        unsigned fill = class_of(&c, &e.event);
+        h->ends[fill] = e.end_ps > h->ends[fill] ? e.end_ps : h->ends[fill];
+        reach = e.end_ps > reach ? e.end_ps : reach;
+    }
+    if (reach > INT64_MIN) {
+        know_until(h, reach);
+        tell(h);
+    }
+    free(c.of);
+    return rc;
+}
+
+static int sweep_host(struct steps_sweep *one, struct hosts *h, struct trace_spans *walk, struct xplane *p, bool again,
+                      struct error *err)
+{
+    one->lines = calloc(p->n_lines + 1, sizeof(struct xline *));
+    one->busy = calloc(p->n_lines + 1, sizeof *one->busy);
+    if (!one->lines || !one->busy)
+        return error_set(err, ERR_MEMORY, NULL, "no memory for %zu lines", p->n_lines);
+    for (size_t i = 0; i < p->n_lines; i++) {
+        if (p->lines[i].events.size)
+            one->lines[one->n_lines++] = &p->lines[i];
+    }
+    int rc = trace_spans_begin(walk, p, one->lines, one->n_lines, one->origin_ns, CLOCK_OF_LINE, err);
+    if (!rc && again)
+        rc = trace_spans_order(walk, err);
+    return rc ? rc : walk_host(one, h, walk, p, err);
+}
+
+// ---- One file
+
+static void forget(struct steps_sweep *one, size_t first, size_t n)
+{
+    for (size_t i = first; i < first + n; i++) {
+        struct trace_idle *d = &one->steps->of_device[i];
+        *d = (struct trace_idle){.first_step = d->first_step, .n_steps = d->n_steps};
+        for (size_t k = 0; k < d->n_steps; k++) {
+            struct trace_step *step = &one->steps->items[d->first_step + k];
+            step->busy_ps = step->collective_ps = step->host_ps = step->input_ps = 0;
+        }
+    }
+    free(one->lines);
+    free(one->busy);
+    one->lines = NULL;
+    one->busy = NULL;
+    one->n_lines = 0;
+}
+
+static int begin_devices(struct steps_sweep *one, struct hosts *h, size_t first, size_t n, bool again,
+                         struct error *err)
+{
+    struct trace_steps *s = one->steps;
+    int rc = 0;
+    for (size_t i = first; i < first + n && !rc; i++) {
+        rc = begin_device(&h->devices[h->n++], s, i, one->origin_ns, again, err);
+        const struct trace_idle *d = &s->of_device[i];
+        if (d->n_steps) {
+            const struct trace_step *a = &s->items[d->first_step], *z = a + d->n_steps - 1;
+            h->steps_from = a->start_ps < h->steps_from ? a->start_ps : h->steps_from;
+            h->steps_to = z->start_ps + z->duration_ps > h->steps_to ? z->start_ps + z->duration_ps : h->steps_to;
+        }
+    }
+    return rc;
+}
+
+// *again: go by sorted lines; then whether that turned out to be needed.
+static int sweep_once(struct steps_sweep *one, struct sweep *w, size_t first, size_t n, bool *again, struct error *err)
+{
+    struct xspace *space = &one->file->space;
+    struct trace_spans walk = {0};
+    struct hosts h = {.devices = w, .steps_from = INT64_MAX, .steps_to = INT64_MIN, .fill = FILL_NOTHING};
+    for (int i = 0; i < FILLS; i++)
+        h.ends[i] = INT64_MIN;
+    memset(w, 0, n * sizeof *w);
+    int rc = begin_devices(one, &h, first, n, *again, err);
+    // One host tells what filled gaps; a file with several has them as planes of their own processes.
+    for (size_t i = 0, told = 0; i < space->n_planes && !rc; i++) {
+        if (is_host(&space->planes[i]) && !told++)
+            rc = sweep_host(one, &h, &walk, &space->planes[i], *again, err);
+    }
+    one->compiling_ps = h.compiling_ps;
+    *again = walk.disordered;
+    for (size_t i = 0; i < h.n; i++) {
+        end_device(&w[i]);
+        *again |= w[i].walk.disordered;
+    }
+    struct xdamage *damage = *again ? NULL : &space->damage;
+    trace_spans_end(&walk, space, damage);
+    for (size_t i = 0; i < h.n; i++) {
+        trace_spans_end(&w[i].walk, space, damage);
+        free(w[i].classes.of);
+    }
+    return rc;
+}
+
+static int sweep_file(struct steps_sweep *one, struct error *err)
+{
+    const struct trace_devices *all = &one->steps->modules.devices;
+    size_t first = 0, n = 0;
+    while (first < all->n && all->items[first].file != one->file)
+        first++;
+    while (first + n < all->n && all->items[first + n].file == one->file)
+        n++;
+    struct sweep *w = calloc(n + 1, sizeof *w);
+    if (!w)
+        return error_set(err, ERR_MEMORY, NULL, "no memory for %zu devices", n);
+    bool again = false;
+    int rc = sweep_once(one, w, first, n, &again, err);
+    if (!rc && again) {
+        forget(one, first, n);
+        rc = sweep_once(one, w, first, n, &again, err);
+    }
+    free(w);
+    return rc;
+}
+
+// ---- All files
+
+int steps_sweep_plan(struct trace *t, struct trace_steps *s, struct steps_sweep **out, struct error *err)
+{
+    *out = arena_new(&s->modules.arena, struct steps_sweep, t->n_files, err);
+    for (size_t i = 0; i < t->n_files && *out; i++)
+        (*out)[i] = (struct steps_sweep){.steps = s, .file = &t->files[i], .origin_ns = trace_origin_ns(t)};
+    return *out ? 0 : ERR_MEMORY;
+}
+
+void steps_sweep_run(struct steps_sweep *one)
+{
+    struct file_guard g;
+    if (FILE_GUARD(&g, &one->file->map)) {
+        one->rc = file_guard_error(&g, &one->error);
+        return;
+    }
+    one->rc = sweep_file(one, &one->error);
+    file_guard_end(&g);
+}
+
+static int add_threads(struct trace_steps *s, const struct steps_sweep *one, struct error *err)
+{
+    for (size_t i = 0; i < one->n_lines; i++) {
         struct trace_thread *more =
             arena_grow(&s->modules.arena, s->threads, &s->cap_threads, s->n_threads + 1, sizeof *more, err);
-        const char *name =
-            more ? arena_strndup(&s->modules.arena, (const char *)lines[i]->name.data, lines[i]->name.size, err) : NULL;
-        if (!name)
+        if (!more)
             return ERR_MEMORY;
         s->threads = more;
-        s->threads[s->n_threads++] = (struct trace_thread){f, {(const uint8_t *)name, lines[i]->name.size}, busy[i]};
+        s->threads[s->n_threads] = (struct trace_thread){one->file, one->lines[i]->name, one->busy[i]};
+        if (slice_copy(&s->modules.arena, &s->threads[s->n_threads++].name, err))
+            return ERR_MEMORY;
     }
     return 0;
 }
 
-static int sweep_host(struct trace_steps *s, struct hosts *h, struct trace_file *f, struct xplane *p, int64_t origin_ns,
-                      struct error *err)
+static int add_guarded(struct trace_steps *s, const struct steps_sweep *one, struct error *err)
 {
-    struct classes c = {0};
-    struct trace_spans walk = {0};
-    struct trace_span e;
-    struct xline **lines = calloc(p->n_lines + 1, sizeof(struct xline *));
-    struct busy *busy = calloc(p->n_lines + 1, sizeof *busy);
-    size_t n = 0;
-    int64_t gap, reach = INT64_MIN;
-    for (size_t i = 0; i < p->n_lines && lines && busy; i++) {
-        if (p->lines[i].events.size)
-            lines[n++] = &p->lines[i];
-    }
-    int rc = lines && busy ? classify(&c, p, true, err) : error_set(err, ERR_MEMORY, NULL, "no memory for a host");
-    if (!rc)
-        rc = trace_spans_begin(&walk, p, lines, n, origin_ns, CLOCK_OF_LINE, err);
-    while (!rc && trace_spans_next(&walk, &e)) {
-        busy_add(&busy[e.line], e.start_ps, e.end_ps, &gap);
-        if (reach == INT64_MIN) {
-            h->at = e.start_ps;
-            for (size_t i = 0; i < h->n; i++) { // the idle time before a device's first operation starts here
-                struct sweep *w = &h->devices[i];
-                w->gap_from = h->at < w->gap_from ? h->at : w->gap_from;
-            }
-        }
-        tell_until(h, e.start_ps);
-        unsigned fill = class_of(&c, &e.event, FILL_OTHER);
-        h->ends[fill] = e.end_ps > h->ends[fill] ? e.end_ps : h->ends[fill];
-        reach = e.end_ps > reach ? e.end_ps : reach;
-    }
-    if (reach > INT64_MIN)
-        tell_until(h, reach);
-    if (!rc)
-        rc = add_threads(s, f, lines, busy, n, err);
-    trace_spans_end(&walk, &f->space, &f->space.damage);
-    free(c.of);
-    free(lines);
-    free(busy);
-    return rc;
-}
-
-static int sweep_file(struct trace *t, struct trace_steps *s, struct trace_file *f, struct error *err)
-{
-    int64_t origin_ns = trace_origin_ns(t);
-    struct trace_devices *all = &s->modules.devices;
-    struct sweep *w = calloc(all->n + 1, sizeof *w);
-    struct hosts h = {.devices = w, .steps_from = INT64_MAX, .steps_to = INT64_MIN, .compiling_ps = &s->compiling_ps};
-    size_t first = 0;
-    int rc = w ? 0 : error_set(err, ERR_MEMORY, NULL, "no memory for %zu devices", all->n);
-    while (first < all->n && all->items[first].file != f)
-        first++;
-    for (int i = 0; i < FILLS; i++)
-        h.ends[i] = INT64_MIN;
-    for (size_t i = first; i < all->n && all->items[i].file == f && !rc; i++) {
-        rc = begin_device(&w[h.n++], s, i, origin_ns, err);
-        const struct trace_idle *d = &s->of_device[i];
-        if (d->n_steps) {
-            const struct trace_step *a = &s->items[d->first_step], *z = a + d->n_steps - 1;
-            h.steps_from = a->start_ps < h.steps_from ? a->start_ps : h.steps_from;
-            h.steps_to = z->start_ps + z->duration_ps > h.steps_to ? z->start_ps + z->duration_ps : h.steps_to;
-        }
-    }
-    // One host tells what filled gaps; a file with several has them as planes of their own processes.
-    for (size_t i = 0, told = 0; i < f->space.n_planes && !rc; i++) {
-        if (is_host(&f->space.planes[i]) && !told++)
-            rc = sweep_host(s, &h, f, &f->space.planes[i], origin_ns, err);
-    }
-    for (size_t i = 0; i < h.n; i++)
-        end_device(&w[i], &all->items[first + i]);
-    free(w);
+    struct file_guard g;
+    if (FILE_GUARD(&g, &one->file->map))
+        return file_guard_error(&g, err);
+    int rc = add_threads(s, one, err);
+    file_guard_end(&g);
     return rc;
 }
 
@@ -440,26 +555,23 @@ static int by_busy(const void *a, const void *b)
     const struct trace_thread *x = a, *y = b;
     if (x->busy.busy_ps != y->busy.busy_ps)
         return x->busy.busy_ps < y->busy.busy_ps ? 1 : -1;
-    size_t n = x->name.size < y->name.size ? x->name.size : y->name.size;
-    int c = n ? memcmp(x->name.data, y->name.data, n) : 0;
-    return c ? c : (x->name.size > y->name.size) - (x->name.size < y->name.size);
+    return slice_compare(x->name, y->name);
 }
 
-static int sweep_guarded(struct trace *t, struct trace_steps *s, struct trace_file *f, struct error *err)
-{
-    struct file_guard g;
-    if (FILE_GUARD(&g, &f->map))
-        return file_guard_error(&g, err);
-    int rc = sweep_file(t, s, f, err);
-    file_guard_end(&g);
-    return rc;
-}
-
-int trace_steps_sweep(struct trace *t, struct trace_steps *s, struct error *err)
+int steps_sweep_finish(struct trace_steps *s, struct steps_sweep *all, size_t n, struct error *err)
 {
     int rc = 0;
-    for (size_t i = 0; i < t->n_files && !rc; i++)
-        rc = sweep_guarded(t, s, &t->files[i], err);
+    for (size_t i = 0; i < n; i++) {
+        struct steps_sweep *one = &all[i];
+        if (!rc && one->rc && err)
+            *err = one->error;
+        rc = rc ? rc : one->rc;
+        if (!rc)
+            rc = add_guarded(s, one, err);
+        s->compiling_ps += one->compiling_ps;
+        free(one->lines);
+        free(one->busy);
+    }
     if (s->n_threads)
         qsort(s->threads, s->n_threads, sizeof *s->threads, by_busy);
     return rc;

@@ -22,8 +22,10 @@ static int count_file(struct trace_summary *s, struct trace_file *f)
         struct xplane *p = &f->space.planes[i];
         s->n_lines += p->n_lines;
         for (size_t k = 0; k < p->n_lines; k++) {
-            struct pb_reader r = pb_reader(p->lines[k].events.data, p->lines[k].events.size);
+            const struct xline *l = &p->lines[k];
+            struct pb_reader r = pb_reader(l->events.data, l->walked ? 0 : l->events.size);
             struct pb_field field;
+            s->events += l->n_events;
             while (pb_next(&r, &field))
                 s->events += pb_is(&field, 4, PB_BYTES);
         }
@@ -42,12 +44,29 @@ static int count_guarded(struct trace_summary *s, struct trace_file *f, struct e
     return rc;
 }
 
-static int busy_guarded(struct trace_summary_device *d, int64_t origin_ns, struct error *err)
+// A device with one line has been walked over for its operations; one without a clock of its own for its steps.
+static bool is_known(struct trace_summary_device *d, const struct trace_ops *o)
+{
+    struct tally_ids ids;
+    tally_ids(&ids, d->device->plane);
+    if (d->device->kind == TRACE_HOST || !ids.device_offset)
+        return true;
+    for (size_t i = 0; i < o->n_lines && d->device->n_lines == 1; i++) {
+        const struct trace_ops_line *l = &o->lines[i];
+        if (l->device->plane != d->device->plane)
+            continue;
+        d->busy = (struct busy){l->first_ps, l->last_ps, l->union_ps, l->events};
+        return true;
+    }
+    return false;
+}
+
+static int find_guarded(struct trace_summary_device *d, const struct trace_ops *o, int64_t origin_ns, struct error *err)
 {
     struct file_guard g;
     if (FILE_GUARD(&g, &d->device->file->map))
         return file_guard_error(&g, err);
-    int rc = trace_device_busy(d->device, origin_ns, CLOCK_OF_DEVICE, &d->busy, err);
+    int rc = is_known(d, o) ? 0 : trace_device_busy(d->device, origin_ns, CLOCK_OF_DEVICE, &d->busy, err);
     file_guard_end(&g);
     return rc;
 }
@@ -65,8 +84,7 @@ static int find_busy(struct trace *t, struct trace_summary *s, struct error *err
         struct trace_summary_device *d = &s->devices[i];
         d->device = &all->items[i];
         d->busy = s->steps.of_device[i].busy; // a host's, without its markers
-        if (d->device->kind != TRACE_HOST)
-            rc = busy_guarded(d, trace_origin_ns(t), err);
+        rc = find_guarded(d, &s->ops, trace_origin_ns(t), err);
         double here = (double)d->busy.last_ps - (double)d->busy.first_ps;
         d->duty = d->busy.spans && here > 0 ? (double)d->busy.busy_ps / here : NAN;
         if (d->busy.spans) {
@@ -280,9 +298,7 @@ static int find_advice(struct trace_summary *s, struct error *err)
 int trace_summary(struct trace *t, struct threads *threads, struct trace_summary *out, struct error *err)
 {
     memset(out, 0, sizeof *out);
-    int rc = trace_steps(t, NULL, &out->steps, err);
-    if (!rc)
-        rc = trace_ops(t, threads, &out->ops, err);
+    int rc = trace_steps(t, NULL, threads, &out->ops, &out->steps, err);
     for (size_t i = 0; i < t->n_files && !rc; i++)
         rc = count_guarded(out, &t->files[i], err);
     if (!rc)

@@ -28,10 +28,13 @@ static void note(struct xspace *space, const struct pb_reader *r, const char *wh
 
 void xevents_damage(const struct xspace *space, const struct xevents *walk, struct xdamage *d)
 {
+    if (walk->line->told)
+        return;
     if (walk->damage)
         found(space, d, "planes.lines.events", walk->damage, walk->damaged);
     if (walk->body.damage)
         found(space, d, "planes.lines", walk->body.damage, walk->body.damaged);
+    walk->line->told = walk->body.at == walk->body.end;
 }
 
 // ---- Growing arrays

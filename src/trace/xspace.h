@@ -56,6 +56,8 @@ struct xline {
     // Writers put these behind the events: they are there once somebody has walked over the line.
     int64_t duration_ps, display_id;
     struct slice display_name;
+    uint64_t n_events; // as far as damage allows; known once somebody has walked to the end
+    bool walked, told; // to the end; what is damaged on it has been reported
 };
 
 struct xplane {
@@ -113,58 +115,86 @@ struct xevent {
 struct xevents {
     struct pb_reader body;
     struct xline *line;
+    uint64_t n;         // events so far
     const char *damage; // of an event; the line's own is in `body`
     const uint8_t *damaged;
 };
 
-// A walk completes the line, so only one thread at a time may walk over it.
+// A walk completes the line, so only one thread at a time may walk over it; others walk over copies of it.
 static inline struct xevents xline_events(struct xline *l)
 {
     return (struct xevents){.body = pb_reader(l->events.data, l->events.size), .line = l};
 }
 void xline_field(struct xline *l, const struct pb_field *f);
 
+// What nearly every field of an event is: one of its numbers, or a statistic of less than 128 bytes. NULL: something
+// else, at which nothing was read.
+static inline const uint8_t *xevent_field(const uint8_t *at, const uint8_t *end, struct xevent *e)
+{
+    uint64_t v;
+    uint8_t tag = *at;
+    if (tag == (4 << 3 | PB_BYTES)) {
+        if (end - at < 2 || at[1] >= 0x80 || end - at - 2 < at[1])
+            return NULL;
+        if (!e->stats.size)
+            e->stats = (struct slice){at, (size_t)(end - at)};
+        return at + 2 + at[1];
+    }
+    if (tag != (1 << 3 | PB_VARINT) && tag != (2 << 3 | PB_VARINT) && tag != (3 << 3 | PB_VARINT))
+        return NULL;
+    at = pb_get_varint(at + 1, end, &v);
+    if (at)
+        *(tag == (1 << 3 | PB_VARINT)   ? &e->metadata_id
+          : tag == (2 << 3 | PB_VARINT) ? &e->offset_ps
+                                        : &e->duration_ps) = (int64_t)v;
+    return at;
+}
+
 // The next event of the line; false at the end.
 static inline bool xevent_next(struct xevents *w, struct xevent *e)
 {
     struct pb_field f;
-    while (pb_next(&w->body, &f)) {
-        if (!pb_is(&f, 4, PB_BYTES)) {
-            xline_field(w->line, &f);
-            continue;
+    for (;;) {
+        const uint8_t *at = w->body.at, *end = w->body.end;
+        if (end - at >= 2 && at[0] == (4 << 3 | PB_BYTES) && at[1] < 0x80 && end - at - 2 >= at[1]) {
+            f.body = (struct slice){at + 2, at[1]};
+            w->body.at = at + 2 + at[1];
+            break;
         }
-        struct pb_reader r = pb_reader(f.body.data, f.body.size);
-        *e = (struct xevent){.stats = {r.end, 0}};
-        for (const uint8_t *begin = r.at; pb_next(&r, &f); begin = r.at) {
-            if (f.wire == PB_VARINT) {
-                int64_t v = (int64_t)f.value;
-                switch (f.number) {
-                case 1:
-                    e->metadata_id = v;
-                    break;
-                case 2:
-                    e->offset_ps = v;
-                    break;
-                case 3:
-                    e->duration_ps = v;
-                    break;
-                case 5:
-                    e->occurrences = v;
-                    break;
-                default:
-                    break;
-                }
-            } else if (pb_is(&f, 4, PB_BYTES) && !e->stats.size) {
-                e->stats = (struct slice){begin, (size_t)(r.end - begin)};
-            }
+        if (!pb_next(&w->body, &f)) {
+            w->line->n_events = w->n;
+            w->line->walked = true;
+            return false;
         }
-        if (r.damage && !w->damage) {
-            w->damage = r.damage;
-            w->damaged = r.damaged;
-        }
-        return true;
+        if (pb_is(&f, 4, PB_BYTES))
+            break;
+        xline_field(w->line, &f);
     }
-    return false;
+    struct pb_reader r = pb_reader(f.body.data, f.body.size);
+    *e = (struct xevent){.stats = {r.end, 0}};
+    while (r.at < r.end) {
+        const uint8_t *begin = r.at, *next = xevent_field(begin, r.end, e);
+        if (next)
+            r.at = next;
+        else if (!pb_next(&r, &f))
+            break;
+        else if (pb_is(&f, 1, PB_VARINT))
+            e->metadata_id = (int64_t)f.value;
+        else if (pb_is(&f, 2, PB_VARINT))
+            e->offset_ps = (int64_t)f.value;
+        else if (pb_is(&f, 3, PB_VARINT))
+            e->duration_ps = (int64_t)f.value;
+        else if (pb_is(&f, 5, PB_VARINT))
+            e->occurrences = (int64_t)f.value;
+        else if (pb_is(&f, 4, PB_BYTES) && !e->stats.size)
+            e->stats = (struct slice){begin, (size_t)(r.end - begin)};
+    }
+    if (r.damage && !w->damage) {
+        w->damage = r.damage;
+        w->damaged = r.damaged;
+    }
+    w->n++;
+    return true;
 }
 
 enum xstat_kind { XSTAT_NONE, XSTAT_DOUBLE, XSTAT_UINT, XSTAT_INT, XSTAT_TEXT, XSTAT_BYTES };
@@ -180,8 +210,9 @@ struct xstat {
     };
 };
 
-// Adds to `d` what a walk that has ended found damaged, and one damage to another.
+// Adds one damage to another.
 void xdamage_add(struct xdamage *d, const struct xdamage *more);
+// Adds to `d` what a walk has found damaged, unless another one that went to the end of the line has told it.
 void xevents_damage(const struct xspace *space, const struct xevents *walk, struct xdamage *d);
 
 // One XStat message. A reference (field 7) is the name of a row of the plane's stat_table, and comes out as a text; one

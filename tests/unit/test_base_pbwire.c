@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/pbread.h"
 #include "base/pbwire.h"
 #include "test.h"
 
@@ -49,6 +50,36 @@ static uint64_t read_varint(const uint8_t **p)
         v |= (uint64_t)(**p & 0x7f) << shift;
         if (!(*(*p)++ & 0x80))
             return v;
+    }
+}
+
+// Every length, with any number of bytes behind it, longer than needed and cut off: the value is the same whether eight
+// bytes can be read at once or not.
+TEST(base_pbread_varints_of_every_length)
+{
+    uint64_t state = 88172645463325252u;
+    for (int round = 0; round < 3000; round++) {
+        uint8_t bytes[32];
+        for (size_t i = 0; i < sizeof bytes; i++) {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            bytes[i] = (uint8_t)(state >> 24 | 0x80);
+        }
+        size_t length = (size_t)round % 10 + 1; // of seven bits each
+        bytes[length - 1] &= 0x7f;
+        const uint8_t *p = bytes;
+        uint64_t want = 0, v = 1;
+        for (size_t i = 0; i < length; i++)
+            want |= i < 9 ? (uint64_t)(bytes[i] & 0x7f) << 7 * i : (uint64_t)bytes[i] << 63;
+        for (size_t size = length; size <= length + 9; size++) {
+            CHECK(pb_get_varint(p, p + size, &v) == p + length);
+            CHECK(v == want);
+        }
+        CHECK(pb_get_varint(p, p + length - 1, &v) == NULL);
+        bytes[length - 1] |= 0x80;
+        bytes[10] = 0; // eleven bytes do not end in time
+        CHECK(length == 10 ? pb_get_varint(p, p + 20, &v) == NULL : true);
     }
 }
 

@@ -13,7 +13,7 @@ static int read_steps(struct trace *t, struct trace_steps *s, const char *path, 
     *err = (struct error){0};
     memset(s, 0, sizeof *s);
     int rc = trace_open(t, &path, 1, err);
-    return rc ? rc : trace_steps(t, program, s, err);
+    return rc ? rc : trace_steps(t, program, NULL, NULL, s, err);
 }
 
 static void done(struct trace *t, struct trace_steps *s)
@@ -138,6 +138,79 @@ TEST(trace_steps_from_markers)
     CHECK(isnan(s.host_skew_max_ps));
     adds_up(&s);
     done(&t, &s);
+}
+
+// 400 steps of a device and the host's work between them, in the order of time or backwards.
+static const char *many_steps(bool backwards, const char *name)
+{
+    struct made m;
+    made_begin(&m);
+    made_plane(&m, "/device:GPU:0");
+    made_line(&m, "Stream #1", 0);
+    for (int i = 0; i < 400; i++) {
+        int64_t at = 1000 * (backwards ? 399 - i : i);
+        kernel(&m, at, 300 + at / 1000 % 7, "dot", "jit_step");
+    }
+    made_plane(&m, "/host:CPU");
+    made_line(&m, "main", 0);
+    for (int i = 0; i < 400; i++) {
+        int64_t at = 1000 * (backwards ? 399 - i : i);
+        made_event(&m, at % 3000 ? "TransferToDevice" : "backend_compile", at + 500, 100 + at / 1000 % 11);
+    }
+    return made_end(&m, name);
+}
+
+TEST(trace_steps_are_the_same_in_any_order_of_events)
+{
+    struct error e;
+    struct trace t[2];
+    struct trace_steps s[2];
+    for (int k = 0; k < 2; k++) {
+        REQUIRE_OK(read_steps(&t[k], &s[k], many_steps(k, k ? "backwards" : "forwards"), NULL, &e), &e);
+        adds_up(&s[k]);
+    }
+    REQUIRE(s[0].n == 400 && s[1].n == 400 && s[0].n_threads == 1 && s[1].n_threads == 1);
+    CHECK(memcmp(s[0].items, s[1].items, 400 * sizeof *s[0].items) == 0);
+    CHECK(memcmp(s[0].of_device, s[1].of_device, sizeof *s[0].of_device) == 0);
+    CHECK(s[0].compiling_ps == s[1].compiling_ps && s[0].compiling_ps > 0 && s[0].items[1].input_ps == 101);
+    CHECK(s[0].threads[0].busy.busy_ps == s[1].threads[0].busy.busy_ps && s[1].threads[0].busy.spans == 400);
+    for (int k = 0; k < 2; k++)
+        done(&t[k], &s[k]);
+}
+
+TEST(trace_steps_tell_damage_once)
+{
+    struct error e = {0};
+    struct threads *threads;
+    REQUIRE_OK(threads_new(&threads, 2, &e), &e);
+    for (int with_ops = 0; with_ops < 3; with_ops++) {
+        struct trace t;
+        struct trace_steps s = {0};
+        struct trace_ops o = {0};
+        struct trace_summary all = {0};
+        struct made m;
+        made_begin(&m);
+        made_plane(&m, "/device:TPU:0");
+        made_line(&m, "XLA Modules", 0);
+        made_event(&m, "jit_f(7)", 0, 100);
+        made_line(&m, "XLA Ops", 0);
+        str_add_n(&m.file, "\x22\x02\x08\x80", 4); // an event whose number does not end
+        made_event(&m, "%a = ...", 10, 50);
+        const char *path = made_end(&m, "damaged");
+        REQUIRE_OK(trace_open(&t, &path, 1, &e), &e);
+        CHECK(!t.files[0].space.damage.what);
+        REQUIRE_OK(with_ops == 2 ? trace_summary(&t, threads, &all, &e)
+                                 : trace_steps(&t, NULL, threads, with_ops ? &o : NULL, &s, &e),
+                   &e);
+        CHECK_STR(t.files[0].space.damage.where, "planes.lines.events");
+        CHECK_INT(t.files[0].space.damage.count, 1);
+        CHECK(with_ops != 2 || (all.events == 3 && all.devices[0].busy.busy_ps == 50 + 0));
+        CHECK(with_ops != 1 || o.n_rows == 2); // what is left of the event is one without a row
+        trace_summary_release(&all);
+        trace_ops_release(&o);
+        done(&t, &s);
+    }
+    threads_free(threads);
 }
 
 TEST(trace_steps_of_a_host_alone)

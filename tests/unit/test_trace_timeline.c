@@ -460,7 +460,7 @@ TEST(trace_timeline_has_bands_for_steps)
     size_t seen = 0, wrong = 0;
     REQUIRE_OK(show(&s, fixture("tpu-v6e-4chip-inference.xplane.pb.gz"), (struct timeline_options){1 << 20, 0, -1}, &e),
                &e);
-    REQUIRE_OK(trace_steps(&s.trace, NULL, &steps, &e), &e);
+    REQUIRE_OK(trace_steps(&s.trace, NULL, NULL, NULL, &steps, &e), &e);
     timeline_encoded_release(&s.e);
     REQUIRE_OK(timeline_encode(&s.e, &s.l, &s.trace, &steps, &e), &e);
     json_t *doc = document(&s);
