@@ -26,6 +26,7 @@ struct hlo_shape {
     int rank;
     int64_t *dims;              // of a dynamic dimension its bound
     bool dynamic;               // some dimension is
+    bool *dynamic_dims;         // which; NULL: none
     struct hlo_shape *elements; // HLO_TUPLE
     size_t n_elements;
     struct slice layout; // LayoutProto; empty: none
@@ -46,6 +47,8 @@ struct hlo_instruction {
     size_t n_operands;
     struct hlo_computation **called; // body and condition of a while, branches, a fusion's or reduction's computation
     size_t n_called;
+    struct hlo_instruction **control; // that must have run before, beside the operands
+    size_t n_control;
     struct hlo_metadata metadata;
     struct slice message; // the whole HloInstructionProto
     int64_t parameter;    // of "parameter": its number
@@ -58,6 +61,8 @@ struct hlo_computation {
     struct hlo_instruction *instructions; // operands come before their users
     size_t n_instructions;
     struct hlo_instruction *root;
+    struct hlo_instruction **schedule; // all of them in the order they run in; NULL: not said
+    struct slice thread;               // empty: the main one
     bool is_fusion;
 };
 
@@ -77,7 +82,9 @@ struct hlo_module {
     size_t n_frames;
     struct slice *payloads; // that backend_config_payload refers to
     size_t n_payloads;
+    bool is_scheduled;              // it has a schedule, and what that has of computations is right
     struct slice buffer_assignment; // BufferAssignmentProto of an HloProto; empty: none
+    struct slice device_assignment; // DeviceAssignmentProto; empty: none
     struct slice message;           // HloModuleProto
 };
 
@@ -87,6 +94,8 @@ struct hlo_module {
 // ids given twice, shapes nested deeper than 64.
 int hlo_read(struct hlo_module *m, const void *bytes, size_t size, const char *name, struct arena *arena,
              struct error *err);
+// Reads a ShapeProto, as an instruction's attributes and the module's signature have them. ERR_INPUT.
+int hlo_read_shape(struct hlo_shape *s, struct slice message, struct arena *arena, struct error *err);
 bool hlo_is(const struct hlo_instruction *in, const char *opcode);
 // Elements of an array (1 for rank 0), all elements of a tuple's arrays; saturates. Tokens and opaque values have none.
 int64_t hlo_shape_elements(const struct hlo_shape *s);

@@ -13,6 +13,9 @@ struct reading {
     const char *name;
     struct arena *arena;
     struct idmap computations;
+    struct idmap schedules; // of computations, by their ids
+    struct slice *sequences;
+    size_t n_sequences, cap_sequences;
     struct error *err;
 };
 
@@ -92,11 +95,33 @@ static int add_dim(struct reading *r, void *context, int64_t v)
     return 0;
 }
 
-static int any_dynamic(struct reading *r, void *context, int64_t v)
+struct dynamic {
+    bool *at;
+    size_t n, cap;
+    bool any;
+};
+
+static int add_dynamic(struct reading *r, void *context, int64_t v)
 {
-    (void)r;
-    ((struct hlo_shape *)context)->dynamic |= v != 0;
+    struct dynamic *d = context;
+    bool *at = PUSH(r, d->at, d->n, d->cap);
+    if (!at)
+        return ERR_MEMORY;
+    *at = v != 0;
+    d->any |= v != 0;
     return 0;
+}
+
+// One for each dimension, whatever the message has.
+static int fit_dynamic(struct reading *r, struct hlo_shape *s, const struct dynamic *d)
+{
+    s->dynamic = d->any;
+    if (!d->any || !s->rank)
+        return 0;
+    s->dynamic_dims = arena_new(r->arena, bool, (size_t)s->rank, r->err);
+    for (size_t i = 0; s->dynamic_dims && i < (size_t)s->rank && i < d->n; i++)
+        s->dynamic_dims[i] = d->at[i];
+    return s->dynamic_dims ? 0 : ERR_MEMORY;
 }
 
 static int read_shape(struct reading *r, struct hlo_shape *s, struct slice body, int depth)
@@ -104,6 +129,7 @@ static int read_shape(struct reading *r, struct hlo_shape *s, struct slice body,
     struct pb_field f;
     struct pb_reader p = pb_reader(body.data, body.size);
     struct dims dims = {.shape = s};
+    struct dynamic dynamic = {0};
     size_t cap = 0;
     int rc = 0;
     *s = (struct hlo_shape){0};
@@ -120,7 +146,7 @@ static int read_shape(struct reading *r, struct hlo_shape *s, struct slice body,
         } else if (pb_is(&f, 5, PB_BYTES)) {
             s->layout = f.body;
         } else if (f.number == 6) {
-            rc = numbers(r, &f, any_dynamic, s);
+            rc = numbers(r, &f, add_dynamic, &dynamic);
         }
     }
     enum { TUPLE = 13, OPAQUE = 14, TOKEN = 17, BUFFER = 34 }; // xla.PrimitiveType
@@ -130,7 +156,15 @@ static int read_shape(struct reading *r, struct hlo_shape *s, struct slice body,
               : s->primitive == BUFFER ? HLO_BUFFER
                                        : HLO_ARRAY;
     s->dtype = s->kind == HLO_ARRAY ? dtype_of(s->primitive) : DT_INVALID;
+    if (!rc)
+        rc = fit_dynamic(r, s, &dynamic);
     return rc ? rc : end(r, &p, NULL, NULL);
+}
+
+int hlo_read_shape(struct hlo_shape *s, struct slice message, struct arena *arena, struct error *err)
+{
+    struct reading r = {.name = "a shape", .arena = arena, .err = err};
+    return read_shape(&r, s, message, 0);
 }
 
 // ---- Instructions
@@ -157,7 +191,7 @@ struct references {
     const struct idmap *instructions;
     struct hlo_computation *computation;
     struct hlo_instruction *in;
-    size_t cap_operands, cap_called;
+    size_t cap_operands, cap_called, cap_control;
 };
 
 static int add_operand(struct reading *r, void *context, int64_t id)
@@ -192,6 +226,23 @@ static int add_called(struct reading *r, void *context, int64_t id)
     return 0;
 }
 
+// One that is not there cannot be waited for.
+static int add_control(struct reading *r, void *context, int64_t id)
+{
+    struct references *refs = context;
+    struct hlo_instruction *in = refs->in;
+    uint32_t at;
+    if (!idmap_get(refs->instructions, id, &at))
+        return 0;
+    struct hlo_instruction **more =
+        arena_grow(r->arena, in->control, &refs->cap_control, in->n_control + 1, sizeof(void *), r->err);
+    if (!more)
+        return ERR_MEMORY;
+    in->control = more;
+    in->control[in->n_control++] = &refs->computation->instructions[at];
+    return 0;
+}
+
 static int read_instruction(struct reading *r, struct hlo_computation *c, const struct idmap *instructions,
                             struct hlo_instruction *in, struct slice body)
 {
@@ -221,6 +272,8 @@ static int read_instruction(struct reading *r, struct hlo_computation *c, const 
             in->id = (int64_t)f.value;
         else if (f.number == 36)
             rc = numbers(r, &f, add_operand, &refs);
+        else if (f.number == 37)
+            rc = numbers(r, &f, add_control, &refs);
         else if (f.number == 38)
             rc = numbers(r, &f, add_called, &refs);
     }
@@ -259,6 +312,85 @@ static int read_instructions(struct reading *r, struct hlo_computation *c, struc
     return end(r, &p, c, NULL);
 }
 
+// ---- The schedule
+
+static int add_sequence(struct reading *r, struct slice entry)
+{
+    struct pb_field f;
+    struct pb_reader p = pb_reader(entry.data, entry.size);
+    int64_t computation = 0;
+    struct slice *s = PUSH(r, r->sequences, r->n_sequences, r->cap_sequences);
+    bool again;
+    if (!s)
+        return ERR_MEMORY;
+    *s = (struct slice){NULL, 0};
+    while (pb_next(&p, &f)) {
+        if (pb_is(&f, 1, PB_VARINT))
+            computation = (int64_t)f.value;
+        else if (pb_is(&f, 2, PB_BYTES))
+            *s = f.body;
+    }
+    return idmap_put(&r->schedules, computation, (uint32_t)(r->n_sequences - 1), &again, r->err);
+}
+
+static int read_schedule(struct reading *r, struct slice body)
+{
+    struct pb_field f;
+    struct pb_reader p = pb_reader(body.data, body.size);
+    int rc = 0;
+    r->m->is_scheduled = true;
+    while (!rc && pb_next(&p, &f)) {
+        if (pb_is(&f, 1, PB_BYTES) && r->n_sequences < UINT32_MAX / 4)
+            rc = add_sequence(r, f.body);
+    }
+    return rc;
+}
+
+struct sequence {
+    const struct idmap *instructions;
+    struct hlo_computation *c;
+    bool *seen;
+    size_t n;
+    bool wrong;
+};
+
+static int add_scheduled(struct reading *r, void *context, int64_t id)
+{
+    struct sequence *s = context;
+    uint32_t at;
+    (void)r;
+    s->wrong |= !idmap_get(s->instructions, id, &at) || s->seen[at] || s->n == s->c->n_instructions;
+    if (s->wrong)
+        return 0;
+    s->seen[at] = true;
+    s->c->schedule[s->n++] = &s->c->instructions[at];
+    return 0;
+}
+
+// A schedule that is not one of all instructions is as if there were none.
+static int schedule(struct reading *r, struct hlo_computation *c, const struct idmap *ids)
+{
+    uint32_t at;
+    if (!r->m->is_scheduled || !idmap_get(&r->schedules, c->id, &at))
+        return 0;
+    struct sequence s = {.instructions = ids, .c = c, .seen = arena_new(r->arena, bool, c->n_instructions, r->err)};
+    c->schedule = arena_alloc(r->arena, c->n_instructions, sizeof(void *), r->err);
+    if (!s.seen || !c->schedule)
+        return ERR_MEMORY;
+    struct pb_field f;
+    struct pb_reader p = pb_reader(r->sequences[at].data, r->sequences[at].size);
+    int rc = 0;
+    while (!rc && pb_next(&p, &f)) {
+        if (f.number == 1)
+            rc = numbers(r, &f, add_scheduled, &s);
+    }
+    if (s.wrong || s.n != c->n_instructions || p.damage) {
+        c->schedule = NULL;
+        r->m->is_scheduled = false;
+    }
+    return rc;
+}
+
 static int read_computation(struct reading *r, struct hlo_computation *c, struct slice body)
 {
     struct pb_field f;
@@ -273,6 +405,8 @@ static int read_computation(struct reading *r, struct hlo_computation *c, struct
             c->id = (int64_t)f.value;
         else if (pb_is(&f, 7, PB_VARINT))
             c->is_fusion = f.value != 0;
+        else if (pb_is(&f, 8, PB_BYTES))
+            c->thread = f.body;
         else if (pb_is(&f, 6, PB_VARINT)) {
             root = (int64_t)f.value;
             has_root = true;
@@ -292,6 +426,8 @@ static int read_computation(struct reading *r, struct hlo_computation *c, struct
         rc = refuse(r, c, NULL, "its root is not there");
     if (!rc)
         c->root = &c->instructions[has_root ? at : c->n_instructions - 1];
+    if (!rc)
+        rc = schedule(r, c, &ids);
     idmap_release(&ids);
     return rc;
 }
@@ -411,6 +547,10 @@ static int read_module(struct reading *r, struct slice body)
         } else if (pb_is(&f, 6, PB_VARINT)) {
             entry = (int64_t)f.value;
             has_entry = true;
+        } else if (pb_is(&f, 7, PB_BYTES)) {
+            rc = read_schedule(r, f.body);
+        } else if (pb_is(&f, 15, PB_BYTES)) {
+            m->device_assignment = f.body;
         } else if (pb_is(&f, 17, PB_BYTES)) {
             rc = read_frames(r, f.body);
         } else if (pb_is(&f, 22, PB_BYTES)) {
@@ -470,8 +610,10 @@ int hlo_read(struct hlo_module *m, const void *bytes, size_t size, const char *n
             return refuse(&r, NULL, NULL, p.damage);
     }
     idmap_init(&r.computations);
+    idmap_init(&r.schedules);
     int rc = read_module(&r, body);
     idmap_release(&r.computations);
+    idmap_release(&r.schedules);
     return rc;
 }
 

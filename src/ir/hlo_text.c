@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ir/hlo_text_part.h"
@@ -32,6 +33,13 @@ void hlo_put_quoted(struct str *out, struct slice text)
             str_addf(out, "\\%03o", (unsigned)c);
     }
     str_add_char(out, '"');
+}
+
+void hlo_put_comma(struct str *out, size_t i)
+{
+    str_add(out, i ? ", " : "");
+    if (i && i % HLO_INDEX_EVERY == 0)
+        str_addf(out, "/*index=%zu*/", i);
 }
 
 void hlo_put_numbers(struct str *out, const char *key, const struct hlo_numbers *n)
@@ -121,7 +129,7 @@ void hlo_text_shape(struct str *out, const struct hlo_shape *s, bool layout)
     case HLO_TUPLE:
         str_add_char(out, '(');
         for (size_t i = 0; i < s->n_elements; i++) {
-            str_add(out, i ? ", " : "");
+            hlo_put_comma(out, i);
             hlo_text_shape(out, &s->elements[i], layout);
         }
         str_add_char(out, ')');
@@ -145,7 +153,7 @@ void hlo_text_shape(struct str *out, const struct hlo_shape *s, bool layout)
                                         : "invalid");
     str_add_char(out, '[');
     for (int i = 0; i < s->rank; i++)
-        str_addf(out, "%s%" PRId64, i ? "," : "", s->dims[i]);
+        str_addf(out, "%s%s%" PRId64, i ? "," : "", s->dynamic_dims && s->dynamic_dims[i] ? "<=" : "", s->dims[i]);
     str_add_char(out, ']');
     if (layout && s->layout.size && says_something(s))
         put_layout(out, s);
@@ -155,33 +163,41 @@ void hlo_text_shape(struct str *out, const struct hlo_shape *s, bool layout)
 
 // ---- Metadata and what the back end keeps
 
-static void put_metadata(struct str *out, const struct hlo_instruction *in)
+void hlo_put_metadata(struct str *out, const char *head, struct slice body)
 {
     static const struct {
         uint32_t number;
         const char *key;
-    } known[] = {{1, "op_type"},          {2, "op_name"},        {3, "source_file"},        {4, "source_line"},
-                 {17, "source_end_line"}, {18, "source_column"}, {19, "source_end_column"}, {15, "stack_frame_id"}};
+    } known[] = {{1, "op_type"},
+                 {2, "op_name"},
+                 {3, "source_file"},
+                 {4, "source_line"},
+                 {17, "source_end_line"},
+                 {18, "source_column"},
+                 {19, "source_end_column"},
+                 {15, "stack_frame_id"},
+                 {12, "deduplicated_name"},
+                 {16, "scheduling_name"}};
     struct pb_field f, value[sizeof known / sizeof *known] = {0};
-    struct pb_reader r = pb_reader(in->message.data, in->message.size);
-    struct slice body = {0};
+    struct pb_reader r = pb_reader(body.data, body.size);
     bool any = false;
-    while (pb_next(&r, &f)) {
-        if (pb_is(&f, 7, PB_BYTES))
-            body = f.body;
-    }
-    r = pb_reader(body.data, body.size);
     while (pb_next(&r, &f)) {
         for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
             if (known[i].number == f.number)
                 value[i] = f;
         }
     }
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    // XLA leaves out what says neither where the operation comes from nor what it is called.
+    bool says = value[7].value != 0;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        says |= (i < 3 || i == 9) && value[i].wire == PB_BYTES && value[i].body.size;
+    for (size_t i = 0; i < sizeof known / sizeof *known && says; i++) {
         bool text = value[i].wire == PB_BYTES && value[i].body.size;
         if (!text && !(value[i].number && value[i].wire == PB_VARINT && value[i].value))
             continue;
-        str_addf(out, "%s%s=", any ? " " : ", metadata={", known[i].key);
+        if (!any)
+            str_addf(out, "%s{", head);
+        str_addf(out, "%s%s=", any ? " " : "", known[i].key);
         if (text)
             hlo_put_quoted(out, value[i].body);
         else
@@ -213,67 +229,146 @@ static void put_backend_config(struct str *out, struct slice config)
         hlo_put_quoted(out, config);
 }
 
-static void put_frontend(struct str *out, const struct hlo_attributes *a)
+static int by_key(const void *a, const void *b)
 {
-    for (size_t i = 0; i < a->n_frontend; i++) {
-        struct slice v = a->frontend[i].value;
+    return slice_compare(((const struct hlo_text_pair *)a)->key, ((const struct hlo_text_pair *)b)->key);
+}
+
+void hlo_put_frontend(struct str *out, struct hlo_text_pair *pairs, size_t n)
+{
+    if (n)
+        qsort(pairs, n, sizeof *pairs, by_key);
+    for (size_t i = 0; i < n; i++) {
+        struct slice v = pairs[i].value;
         str_add(out, i ? "," : ", frontend_attributes={");
-        hlo_put_name(out, a->frontend[i].key);
+        hlo_put_name(out, pairs[i].key);
         str_add_char(out, '=');
         if (v.size >= 2 && v.data[0] == '{' && v.data[v.size - 1] == '}' && printable(v))
             str_add_n(out, v.data, v.size);
         else
             hlo_put_quoted(out, v);
     }
-    if (a->n_frontend)
-        str_add_char(out, '}');
+    str_add(out, n ? "}" : "");
 }
 
-// ---- Instructions, computations, modules
+// ---- Instructions
+
+// What an asynchronous operation does, where that is one operation on its operands: then XLA writes "add-start" for
+// "async-start", and leaves the computation out. NULL: it is none, or does more.
+static const struct hlo_instruction *wrapped(const struct hlo_instruction *in)
+{
+    while ((hlo_is(in, "async-update") || hlo_is(in, "async-done")) && in->n_operands)
+        in = in->operands[0];
+    if (!hlo_is(in, "async-start") || !in->n_called || !hlo_is_single(in->called[0]))
+        return NULL;
+    return in->called[0]->root;
+}
+
+bool hlo_is_single(const struct hlo_computation *c)
+{
+    for (size_t i = 0; i < c->n_instructions; i++) {
+        if (&c->instructions[i] != c->root && !hlo_is(&c->instructions[i], "parameter"))
+            return false;
+    }
+    return true;
+}
+
+static void put_operands(struct str *out, const struct hlo_instruction *in, const struct hlo_attributes *a)
+{
+    str_add_char(out, '(');
+    if (hlo_is(in, "parameter"))
+        str_addf(out, "%" PRId64, in->parameter);
+    else if (hlo_is(in, "constant"))
+        hlo_put_literal(out, &in->shape, a->literal);
+    for (size_t i = 0; i < in->n_operands; i++) {
+        hlo_put_comma(out, i);
+        str_add_char(out, '%');
+        hlo_put_name(out, in->operands[i]->name);
+    }
+    str_add_char(out, ')');
+}
+
+// What stands behind the attributes of the opcode.
+static void put_common(struct str *out, const struct hlo_instruction *in, const struct hlo_attributes *a)
+{
+    if (a->sharding.data) {
+        str_add(out, ", sharding=");
+        hlo_put_sharding(out, a->sharding);
+    }
+    hlo_put_frontend(out, a->frontend, a->n_frontend);
+    for (size_t i = 0; i < in->n_control; i++) {
+        str_add(out, i ? ", %" : ", control-predecessors={%");
+        hlo_put_name(out, in->control[i]->name);
+    }
+    str_add(out, in->n_control ? "}" : "");
+    hlo_put_statistics(out, in);
+}
+
+static int put_wrapped(struct str *out, const struct hlo_module *m, const struct hlo_instruction *of,
+                       struct arena *arena, struct error *err)
+{
+    struct hlo_attributes a;
+    int rc = hlo_attributes_read(&a, m, of, arena, err);
+    if (rc)
+        return rc;
+    hlo_put_attributes(out, of, &a);
+    put_common(out, of, &a);
+    return 0;
+}
+
+static int put_instruction(struct str *out, const struct hlo_module *m, const struct hlo_computation *c,
+                           const struct hlo_instruction *in, struct arena *arena, struct error *err)
+{
+    struct hlo_attributes a;
+    const struct hlo_instruction *of = wrapped(in);
+    bool start = hlo_is(in, "async-start");
+    int rc = hlo_attributes_read(&a, m, in, arena, err);
+    if (rc)
+        return rc;
+    str_add(out, in == c->root ? "ROOT %" : "%");
+    hlo_put_name(out, in->name);
+    str_add(out, " = ");
+    hlo_text_shape(out, &in->shape, true);
+    str_add_char(out, ' ');
+    hlo_put_name(out, of ? of->opcode : in->opcode);
+    if (of)
+        hlo_put_name(out, (struct slice){in->opcode.data + 5, in->opcode.size - 5}); // behind "async"
+    put_operands(out, in, &a);
+    if (start && a.async_thread.size && !slice_is(a.async_thread, "main")) {
+        str_add(out, ", async_execution_thread=");
+        hlo_put_quoted(out, a.async_thread);
+    }
+    if (of && start)
+        rc = put_wrapped(out, m, of, arena, err);
+    else
+        hlo_put_attributes(out, in, &a);
+    put_common(out, in, &a);
+    hlo_put_accuracy(out, in);
+    hlo_put_origin(out, in);
+    hlo_put_metadata(out, ", metadata=", hlo_body_field(in->message, 7));
+    put_backend_config(out, a.backend_config);
+    return rc ? rc : str_check(out, err);
+}
 
 int hlo_text_instruction(struct str *out, const struct hlo_module *m, const struct hlo_computation *c,
                          const struct hlo_instruction *in, struct error *err)
 {
-    struct hlo_attributes a;
     struct arena arena;
     arena_init(&arena);
-    int rc = hlo_attributes_read(&a, m, in, &arena, err);
-    if (!rc) {
-        str_add(out, in == c->root ? "ROOT %" : "%");
-        hlo_put_name(out, in->name);
-        str_add(out, " = ");
-        hlo_text_shape(out, &in->shape, true);
-        str_add_char(out, ' ');
-        hlo_put_name(out, in->opcode);
-        str_add_char(out, '(');
-        if (hlo_is(in, "parameter"))
-            str_addf(out, "%" PRId64, in->parameter);
-        else if (hlo_is(in, "constant"))
-            hlo_put_literal(out, &in->shape, a.literal);
-        for (size_t i = 0; i < in->n_operands; i++) {
-            str_add(out, i ? ", %" : "%");
-            hlo_put_name(out, in->operands[i]->name);
-        }
-        str_add_char(out, ')');
-        hlo_put_attributes(out, in, &a);
-        hlo_put_sharding(out, a.sharding);
-        put_frontend(out, &a);
-        put_metadata(out, in);
-        put_backend_config(out, a.backend_config);
-        rc = str_check(out, err);
-    }
+    int rc = put_instruction(out, m, c, in, &arena, err);
     arena_release(&arena);
     return rc;
 }
 
-// "a: f32[2], b: f32[]", or the shapes alone with their layouts: the parameters by number, a number that repeats once.
-static int put_parameters(struct str *out, const struct hlo_computation *c, bool names, struct error *err)
+// ---- Computations
+
+int hlo_put_parameters(struct str *out, const struct hlo_computation *c, bool names, struct error *err)
 {
     struct arena arena;
     arena_init(&arena);
     const struct hlo_instruction **by_number =
         (const struct hlo_instruction **)arena_alloc(&arena, c->n_instructions, sizeof(void *), err);
-    bool any = false;
+    size_t n = 0;
     for (size_t i = 0; by_number && i < c->n_instructions; i++) {
         const struct hlo_instruction *in = &c->instructions[i];
         if (hlo_is(in, "parameter") && in->parameter >= 0 && (uint64_t)in->parameter < c->n_instructions)
@@ -282,13 +377,15 @@ static int put_parameters(struct str *out, const struct hlo_computation *c, bool
     for (size_t i = 0; by_number && i < c->n_instructions; i++) {
         if (!by_number[i])
             continue;
-        str_add(out, any ? ", " : "");
+        if (names)
+            str_add(out, n++ ? ", " : "");
+        else
+            hlo_put_comma(out, n++);
         if (names) {
             hlo_put_name(out, by_number[i]->name);
             str_add(out, ": ");
         }
         hlo_text_shape(out, &by_number[i]->shape, !names);
-        any = true;
     }
     arena_release(&arena);
     return by_number ? 0 : ERR_MEMORY;
@@ -297,137 +394,24 @@ static int put_parameters(struct str *out, const struct hlo_computation *c, bool
 int hlo_text_computation(struct str *out, const struct hlo_module *m, const struct hlo_computation *c,
                          struct error *err)
 {
+    bool scheduled = m->is_scheduled && c->schedule;
     str_add(out, c == m->entry ? "ENTRY %" : "%");
     hlo_put_name(out, c->name);
     str_add(out, " (");
-    int rc = put_parameters(out, c, true, err);
+    int rc = hlo_put_parameters(out, c, true, err);
     str_add(out, ") -> ");
     hlo_text_shape(out, &c->root->shape, false);
     str_add(out, " {\n");
     for (size_t i = 0; i < c->n_instructions && !rc; i++) {
         str_add(out, "  ");
-        rc = hlo_text_instruction(out, m, c, &c->instructions[i], err);
+        rc = hlo_text_instruction(out, m, c, scheduled ? c->schedule[i] : &c->instructions[i], err);
         str_add_char(out, '\n');
     }
-    str_add(out, "}\n");
-    return rc ? rc : str_check(out, err);
-}
-
-static void put_index(struct str *out, const struct pb_field *f, uint32_t number)
-{
-    bool any = false;
-    if (f->number == number)
-        numbers_of(out, f, &any);
-}
-
-// input_output_alias={ {0}: (1, {}, may-alias) }: which parameters a result may lie in.
-static void put_aliases(struct str *out, struct slice body)
-{
-    struct pb_field f, g;
-    struct pb_reader r = pb_reader(body.data, body.size);
-    bool any = false;
-    while (pb_next(&r, &f)) {
-        if (!pb_is(&f, 1, PB_BYTES))
-            continue;
-        int64_t parameter = 0, kind = 0;
-        struct pb_reader entry = pb_reader(f.body.data, f.body.size);
-        str_add(out, any ? ", {" : ", input_output_alias={ {");
-        any = true;
-        while (pb_next(&entry, &g)) {
-            put_index(out, &g, 1);
-            parameter = pb_is(&g, 2, PB_VARINT) ? (int64_t)g.value : parameter;
-            kind = pb_is(&g, 4, PB_VARINT) ? (int64_t)g.value : kind;
-        }
-        str_addf(out, "}: (%" PRId64 ", {", parameter);
-        entry = pb_reader(f.body.data, f.body.size);
-        while (pb_next(&entry, &g))
-            put_index(out, &g, 3);
-        str_add(out, kind == 2 ? "}, must-alias)" : "}, may-alias)");
+    str_add_char(out, '}');
+    if (c->thread.size && !slice_is(c->thread, "main")) {
+        str_add(out, ", execution_thread=");
+        hlo_put_quoted(out, c->thread);
     }
-    if (any)
-        str_add(out, " }");
-}
-
-// Texts of field `number` of a StackFrameIndexProto.
-static void put_texts(struct str *out, const char *title, struct slice body, uint32_t number)
-{
-    struct pb_field f;
-    struct pb_reader r = pb_reader(body.data, body.size);
-    size_t n = 0;
-    str_addf(out, "\n%s\n", title);
-    while (pb_next(&r, &f)) {
-        if (!pb_is(&f, number, PB_BYTES))
-            continue;
-        str_addf(out, "%zu ", ++n);
-        hlo_put_quoted(out, f.body);
-        str_add_char(out, '\n');
-    }
-}
-
-static void put_records(struct str *out, const char *title, struct slice body, uint32_t number, const char *const *keys)
-{
-    struct pb_field f, g;
-    struct pb_reader r = pb_reader(body.data, body.size);
-    size_t n = 0;
-    str_addf(out, "\n%s\n", title);
-    while (pb_next(&r, &f)) {
-        if (!pb_is(&f, number, PB_BYTES))
-            continue;
-        int64_t values[8] = {0};
-        struct pb_reader record = pb_reader(f.body.data, f.body.size);
-        while (pb_next(&record, &g)) {
-            if (g.wire == PB_VARINT && g.number <= 8)
-                values[g.number - 1] = (int64_t)g.value;
-        }
-        str_addf(out, "%zu {", ++n);
-        for (size_t i = 0; keys[i]; i++) {
-            // Written from one, as everything here, but counted from zero: no parent is 1.
-            bool parent = strcmp(keys[i], "parent_frame_id") == 0;
-            // Order of the text, numbers of the message: line, end_line, column, end_column are 3, 5, 4, 6.
-            size_t at = i == 3 ? 4 : i == 4 ? 3 : i;
-            int64_t v = values[at];
-            str_addf(out, "%s%s=%" PRId64, i ? " " : "", keys[i], parent && v < INT64_MAX ? v + 1 : v);
-        }
-        str_add(out, "}\n");
-    }
-}
-
-static void put_frames(struct str *out, struct slice body)
-{
-    static const char *const location[] = {"file_name_id", "function_name_id", "line", "end_line",
-                                           "column",       "end_column",       NULL};
-    static const char *const frame[] = {"file_location_id", "parent_frame_id", NULL};
-    put_texts(out, "FileNames", body, 1);
-    put_texts(out, "FunctionNames", body, 2);
-    put_records(out, "FileLocations", body, 3, location);
-    put_records(out, "StackFrames", body, 4, frame);
     str_add_char(out, '\n');
-}
-
-int hlo_text_module(struct str *out, const struct hlo_module *m, struct error *err)
-{
-    struct pb_field f;
-    struct pb_reader r = pb_reader(m->message.data, m->message.size);
-    struct slice aliases = {0}, frames = {0};
-    while (pb_next(&r, &f)) {
-        if (pb_is(&f, 8, PB_BYTES))
-            aliases = f.body;
-        else if (pb_is(&f, 17, PB_BYTES))
-            frames = f.body;
-    }
-    str_add(out, "HloModule ");
-    hlo_put_name(out, m->name);
-    put_aliases(out, aliases);
-    str_add(out, ", entry_computation_layout={(");
-    int rc = put_parameters(out, m->entry, false, err);
-    str_add(out, ")->");
-    hlo_text_shape(out, &m->entry->root->shape, true);
-    str_add(out, "}\n");
-    if (frames.size)
-        put_frames(out, frames);
-    for (size_t i = 0; i < m->n_computations && !rc; i++) {
-        str_add_char(out, '\n');
-        rc = hlo_text_computation(out, m, &m->computations[i], err);
-    }
     return rc ? rc : str_check(out, err);
 }

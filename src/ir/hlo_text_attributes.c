@@ -19,12 +19,15 @@ static void put_float(struct str *out, double v, int least, int most, bool singl
         str_add(out, isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
         return;
     }
-    for (int digits = least; digits <= most; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, v);
-        if (single ? strtof(text, NULL) == (float)v : strtod(text, NULL) == v)
-            break;
-    }
+    snprintf(text, sizeof text, "%.*g", least, v);
+    if (single ? strtof(text, NULL) != (float)v : strtod(text, NULL) != v)
+        snprintf(text, sizeof text, "%.*g", most, v);
     str_add(out, text);
+}
+
+void hlo_put_double(struct str *out, double v)
+{
+    put_float(out, v, 15, 17, false);
 }
 
 // Where a type's elements stand in a LiteralProto, and how.
@@ -43,22 +46,24 @@ static const struct {
     {DT_F16, 11, BYTES, 5},        {DT_BF16, 13, BYTES, 4},       {DT_F8E5M2, 19, BYTES, 2},
     {DT_F8E4M3FN, 20, BYTES, 3},   {DT_F8E4M3, 28, BYTES, 3},     {DT_F8E3M4, 29, BYTES, 3},
     {DT_F8E4M3FNUZ, 25, BYTES, 3}, {DT_F8E5M2FNUZ, 24, BYTES, 2}, {DT_F8E4M3B11FNUZ, 23, BYTES, 3},
-    {DT_F8E8M0FNU, 33, BYTES, 2},
+    {DT_F8E8M0FNU, 33, BYTES, 2},  {DT_C64, 12, FIXED64, 0},      {DT_C128, 18, FIXED64, 0},
+    {DT_F4E2M1FN, 32, BYTES, 2},
 };
 
 struct literal {
     enum dtype type;
     int digits;
+    size_t words; // of an element
     size_t n;
-    uint64_t bits[SHOWN]; // of the elements, as they lie in memory
-    int64_t stride[16];   // of each dimension, there
+    uint64_t bits[2 * SHOWN]; // of the elements, as they lie in memory
+    int64_t stride[16];       // of each dimension, there
 };
 
 static bool add_bits(struct literal *l, uint64_t bits)
 {
-    if (l->n < SHOWN)
+    if (l->n < SHOWN * l->words)
         l->bits[l->n++] = bits;
-    return l->n < SHOWN;
+    return l->n < SHOWN * l->words;
 }
 
 // What a field has, packed or not.
@@ -112,7 +117,7 @@ static bool find_literal(struct literal *l, const struct hlo_shape *s, struct sl
         at++;
     if (at == sizeof storage / sizeof *storage)
         return false;
-    *l = (struct literal){.type = s->dtype, .digits = storage[at].digits};
+    *l = (struct literal){.type = s->dtype, .digits = storage[at].digits, .words = s->dtype == DT_C128 ? 2 : 1};
     while (pb_next(&r, &f)) {
         if (f.number == storage[at].number)
             read_field(l, storage[at].how, &f);
@@ -120,12 +125,43 @@ static bool find_literal(struct literal *l, const struct hlo_shape *s, struct sl
     return find_strides(l, s);
 }
 
-static void put_element(struct str *out, const struct literal *l, uint64_t bits, bool alone)
+static void put_single(struct str *out, uint32_t bits)
+{
+    float v;
+    memcpy(&v, &bits, sizeof v);
+    put_float(out, (double)v, 6, 9, true);
+}
+
+static void put_bits_of_double(struct str *out, uint64_t bits)
+{
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    hlo_put_double(out, v);
+}
+
+static void put_complex(struct str *out, const struct literal *l, const uint64_t *words)
+{
+    str_add_char(out, '(');
+    if (l->type == DT_C64)
+        put_single(out, (uint32_t)words[0]);
+    else
+        put_bits_of_double(out, words[0]);
+    str_add(out, ", ");
+    if (l->type == DT_C64)
+        put_single(out, (uint32_t)(words[0] >> 32));
+    else
+        put_bits_of_double(out, words[1]);
+    str_add_char(out, ')');
+}
+
+static void put_element(struct str *out, const struct literal *l, const uint64_t *words, bool alone)
 {
     const struct dtype_info *info = dtype_info(l->type);
+    const uint64_t bits = words[0];
     float single = 0;
-    double v;
-    if (info->kind == DTK_PRED) {
+    if (info->kind == DTK_COMPLEX) {
+        put_complex(out, l, words);
+    } else if (info->kind == DTK_PRED) {
         str_add(out, !alone ? bits ? "1" : "0" : bits ? "true" : "false");
     } else if (info->kind == DTK_UNSIGNED) {
         str_addf(out, "%" PRIu64, info->bits < 64 ? bits & ((UINT64_C(1) << info->bits) - 1) : bits);
@@ -133,11 +169,9 @@ static void put_element(struct str *out, const struct literal *l, uint64_t bits,
         unsigned shift = 64 - (unsigned)info->bits;
         str_addf(out, "%" PRId64, (int64_t)(bits << shift) >> shift);
     } else if (l->type == DT_F64) {
-        memcpy(&v, &bits, sizeof v);
-        put_float(out, v, 15, 17, false);
+        put_bits_of_double(out, bits);
     } else if (l->type == DT_F32) {
-        memcpy(&single, &bits, sizeof single);
-        put_float(out, (double)single, 6, 9, true);
+        put_single(out, (uint32_t)bits);
     } else if (!convert_elements(DT_F32, &single, l->type, &bits, 1, NULL)) {
         put_float(out, (double)single, l->digits, l->digits, true);
     } else {
@@ -150,17 +184,18 @@ static bool put_nested(struct str *out, const struct hlo_shape *s, int d, const 
 {
     bool ok = true;
     if (d == s->rank) {
-        if ((uint64_t)at >= l->n)
+        if ((uint64_t)at >= l->n / l->words)
             return false;
-        put_element(out, l, l->bits[at], !s->rank);
+        put_element(out, l, &l->bits[(size_t)at * l->words], !s->rank);
         return true;
     }
-    str_add(out, s->rank == 1 ? "{" : "{ ");
+    bool tight = s->rank == 1 || (d > 0 && d == s->rank - 1 && !s->dims[d]);
+    str_add(out, tight ? "{" : "{ ");
     for (int64_t i = 0; i < s->dims[d] && ok; i++) {
         str_add(out, i ? ", " : "");
         ok = put_nested(out, s, d + 1, l, at + i * l->stride[d]);
     }
-    str_add(out, s->rank == 1 ? "}" : " }");
+    str_add(out, tight ? "}" : " }");
     return ok;
 }
 
@@ -170,7 +205,7 @@ void hlo_put_literal(struct str *out, const struct hlo_shape *s, struct slice me
     struct str text;
     int64_t n = hlo_shape_elements(s);
     str_init(&text);
-    bool shown = s->kind == HLO_ARRAY && n > 0 && n <= SHOWN && s->rank <= 16 && find_literal(&l, s, message) &&
+    bool shown = s->kind == HLO_ARRAY && n <= SHOWN && s->rank <= 16 && find_literal(&l, s, message) &&
                  put_nested(&text, s, 0, &l, 0);
     str_add(out, shown ? str_text(&text) : "{...}");
     str_release(&text);
@@ -376,8 +411,10 @@ static void put_collective(struct str *out, const struct hlo_instruction *in, co
                                           "ragged-all-to-all", "collective-broadcast", NULL};
     if (a->channel > 0)
         str_addf(out, ", channel_id=%" PRId64, a->channel);
-    if (is_any(in, grouped))
+    if (is_any(in, grouped)) {
         put_groups(out, &a->groups);
+        str_add(out, a->constrain_layout ? ", constrain_layout=true" : "");
+    }
     for (size_t i = 0; i < a->n_source_target; i++)
         str_addf(out, "%s{%" PRId64 ",%" PRId64 "}", i ? "," : ", source_target_pairs={", a->source_target[i].source,
                  a->source_target[i].target);
@@ -426,26 +463,14 @@ static void put_precision(struct str *out, const struct hlo_attributes *a)
         str_addf(out, ", algorithm=%s", PICK(algorithms, a->algorithm));
 }
 
-static bool flag(struct slice message, uint32_t number, int64_t *value)
-{
-    struct pb_field f;
-    struct pb_reader r = pb_reader(message.data, message.size);
-    *value = 0;
-    while (pb_next(&r, &f)) {
-        if (pb_is(&f, number, PB_VARINT))
-            *value = (int64_t)f.value;
-    }
-    return *value != 0;
-}
-
 static void put_solve(struct str *out, const struct hlo_attributes *a)
 {
     static const char *const transposes[] = {"TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"};
     int64_t v;
-    str_add(out, flag(a->triangular, 1, &v) ? ", left_side=true" : "");
-    str_add(out, flag(a->triangular, 2, &v) ? ", lower=true" : "");
-    str_add(out, flag(a->triangular, 3, &v) ? ", unit_diagonal=true" : "");
-    flag(a->triangular, 4, &v);
+    str_add(out, hlo_number_field(a->triangular, 1, &v) ? ", left_side=true" : "");
+    str_add(out, hlo_number_field(a->triangular, 2, &v) ? ", lower=true" : "");
+    str_add(out, hlo_number_field(a->triangular, 3, &v) ? ", unit_diagonal=true" : "");
+    hlo_number_field(a->triangular, 4, &v);
     str_addf(out, ", transpose_a=%s", PICK(transposes, v));
 }
 
@@ -478,10 +503,11 @@ static void put_calls(struct str *out, const struct hlo_instruction *in)
     } else if (hlo_is(in, "select-and-scatter")) {
         put_called(out, "select", in, 0);
         put_called(out, "scatter", in, 1);
-    } else if (hlo_is(in, "fusion") || hlo_is(in, "async-start") || hlo_is(in, "async-update") ||
-               hlo_is(in, "async-done")) {
+    } else if (hlo_is(in, "fusion") || hlo_is(in, "async-start")) {
         put_called(out, "calls", in, 0);
-    } else if (hlo_is(in, "custom-call") && in->n_called != 1) {
+    } else if (hlo_is(in, "async-update") || hlo_is(in, "async-done")) {
+        return; // the start says it
+    } else if (hlo_is(in, "custom-call")) {
         for (size_t i = 0; i < in->n_called; i++) {
             str_add(out, i ? ", %" : ", called_computations={%");
             hlo_put_name(out, in->called[i]->name);
@@ -502,7 +528,10 @@ static void put_custom_call(struct str *out, const struct hlo_attributes *a)
     static const char *const schedules[] = {"SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST"};
     str_add(out, ", custom_call_target=");
     hlo_put_quoted(out, a->custom_call_target);
+    hlo_put_layouts(out, a);
     str_add(out, a->has_side_effect ? ", custom_call_has_side_effect=true" : "");
+    hlo_put_custom_literal(out, a);
+    hlo_put_output_aliases(out, a);
     if (a->schedule)
         str_addf(out, ", schedule=%s", PICK(schedules, a->schedule));
     if (a->api_version > 1)
@@ -516,6 +545,8 @@ static void put_dimensions(struct str *out, const struct hlo_instruction *in, co
         "get-dimension-size", "set-dimension-size", NULL};
     if (is_any(in, with))
         hlo_put_numbers(out, "dimensions", &a->dimensions);
+    else if (hlo_is(in, "reshape") && a->dimensions.n)
+        str_addf(out, ", inferred_dimension=%" PRId64, a->dimensions.at[0]);
     else if (hlo_is(in, "iota"))
         str_addf(out, ", iota_dimension=%" PRId64, a->dimensions.n ? a->dimensions.at[0] : 0);
 }
@@ -542,7 +573,7 @@ static void put_numeric(struct str *out, const struct hlo_instruction *in, const
         str_addf(out, ", fft_type=%s", PICK(transforms, a->fft_type));
         hlo_put_numbers(out, "fft_length", &a->fft_length);
     } else if (hlo_is(in, "cholesky")) {
-        str_addf(out, "%s", flag(a->cholesky, 1, &v) ? ", lower=true" : "");
+        str_addf(out, "%s", hlo_number_field(a->cholesky, 1, &v) ? ", lower=true" : "");
     } else if (hlo_is(in, "triangular-solve")) {
         put_solve(out, a);
     } else if (hlo_is(in, "topk")) {
@@ -559,10 +590,32 @@ static void put_numeric(struct str *out, const struct hlo_instruction *in, const
     }
 }
 
+// What feeds a device, and what it hands out.
+static void put_feeds(struct str *out, const struct hlo_instruction *in, const struct hlo_attributes *a)
+{
+    if (a->infeed_config.size) {
+        str_add(out, ", infeed_config=");
+        hlo_put_quoted(out, a->infeed_config);
+    }
+    if (hlo_is(in, "outfeed")) {
+        str_add(out, ", outfeed_shape=");
+        hlo_put_shape_message(out, hlo_body_field(in->message, 29));
+    }
+    if (a->outfeed_config.size) {
+        str_add(out, ", outfeed_config=");
+        hlo_put_quoted(out, a->outfeed_config);
+    }
+}
+
 void hlo_put_attributes(struct str *out, const struct hlo_instruction *in, const struct hlo_attributes *a)
 {
+    bool custom = hlo_is(in, "custom-call");
     if (hlo_is(in, "get-tuple-element"))
         str_addf(out, ", index=%" PRId64, in->tuple_index);
+    if (hlo_is(in, "parameter"))
+        hlo_put_replication(out, in);
+    if (hlo_is(in, "domain"))
+        hlo_put_domain(out, in);
     put_collective(out, in, a);
     put_window(out, a);
     put_convolution(out, a);
@@ -579,116 +632,20 @@ void hlo_put_attributes(struct str *out, const struct hlo_instruction *in, const
         put_gather(out, a);
     put_random(out, in, a);
     put_numeric(out, in, a);
-    if (hlo_is(in, "custom-call"))
+    if (custom) {
+        put_precision(out, a);
         put_custom_call(out, a);
+    }
     str_add(out, a->is_stable ? ", is_stable=true" : "");
     if (a->has_prefetch)
         str_addf(out, ", cross_program_prefetch_index=%" PRId64, a->prefetch);
-    if (a->infeed_config.size) {
-        str_add(out, ", infeed_config=");
-        hlo_put_quoted(out, a->infeed_config);
-    }
-    if (a->outfeed_config.size) {
-        str_add(out, ", outfeed_config=");
-        hlo_put_quoted(out, a->outfeed_config);
-    }
+    put_feeds(out, in, a);
     if (hlo_is(in, "fusion")) {
         str_add(out, ", kind=");
         hlo_put_name(out, a->fusion_kind);
     }
-    put_precision(out, a);
+    if (!custom)
+        put_precision(out, a);
     put_calls(out, in);
     str_add(out, a->is_composite ? ", is_composite=true" : "");
-}
-
-// ---- Shardings
-
-static void put_list(struct str *out, struct slice message, uint32_t number, bool *any)
-{
-    struct pb_field f;
-    struct pb_reader r = pb_reader(message.data, message.size);
-    *any = false;
-    while (pb_next(&r, &f)) {
-        const uint8_t *at, *end = hlo_packed(&f, &at);
-        uint64_t v = f.wire == PB_VARINT ? f.value : 0;
-        if (f.number != number)
-            continue;
-        if (f.wire == PB_VARINT) {
-            str_addf(out, "%s%" PRId64, *any ? "," : "", (int64_t)v);
-            *any = true;
-        }
-        for (; at < end && (at = pb_get_varint(at, end, &v)); *any = true)
-            str_addf(out, "%s%" PRId64, *any ? "," : "", (int64_t)v);
-    }
-}
-
-static void put_tiles(struct str *out, struct slice message)
-{
-    struct str text;
-    bool any;
-    int64_t v;
-    str_add(out, "devices=[");
-    put_list(out, message, 3, &any);
-    str_add_char(out, ']');
-    str_init(&text);
-    put_list(&text, message, 9, &any);
-    if (any) {
-        str_addf(out, "<=[%s]", str_text(&text));
-        bool several = strchr(str_text(&text), ',') != NULL;
-        str_clear(&text);
-        put_list(&text, message, 10, &any);
-        if (several)
-            str_addf(out, "T(%s)", str_text(&text));
-    } else {
-        put_list(out, message, 4, &any);
-    }
-    out->failed |= text.failed;
-    str_release(&text);
-    if (flag(message, 6, &v))
-        str_add(out, " last_tile_dim_replicate");
-}
-
-static void put_one_sharding(struct str *out, struct slice message, int depth)
-{
-    enum { REPLICATED, MAXIMAL, TUPLE, OTHER, MANUAL, UNKNOWN, UNREDUCED }; // OpSharding.Type
-    struct pb_field f;
-    struct pb_reader r = pb_reader(message.data, message.size);
-    int64_t type;
-    bool any = false;
-    flag(message, 1, &type);
-    str_add_char(out, '{');
-    if (type == MAXIMAL) {
-        str_add(out, "maximal device=");
-        put_list(out, message, 4, &any);
-    } else if (type == TUPLE && depth < 4) {
-        while (pb_next(&r, &f)) {
-            if (!pb_is(&f, 5, PB_BYTES))
-                continue;
-            str_add(out, any ? ", " : "");
-            put_one_sharding(out, f.body, depth + 1);
-            any = true;
-        }
-    } else if (type == OTHER) {
-        put_tiles(out, message);
-    } else {
-        str_add(out, type == MANUAL      ? "manual"
-                     : type == UNKNOWN   ? "unknown"
-                     : type == UNREDUCED ? "unreduced"
-                                         : "replicated");
-    }
-    str_add_char(out, '}');
-}
-
-void hlo_put_sharding(struct str *out, struct slice sharding)
-{
-    struct pb_field f;
-    struct pb_reader r = pb_reader(sharding.data, sharding.size);
-    while (pb_next(&r, &f)) {
-        if (f.number == 14 || f.number == 8) // by named axes, or of several kinds: not written here
-            return;
-    }
-    if (!sharding.size && !sharding.data)
-        return;
-    str_add(out, ", sharding=");
-    put_one_sharding(out, sharding, 0);
 }
