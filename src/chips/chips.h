@@ -82,6 +82,8 @@ struct chip {
     struct chip_value vmem;             // B of vector memory, per core
     struct chip_value interconnect;     // B/s, all links, both directions, per chip
     struct chip_value link;             // B/s, one direction of one link
+    struct chip_value network;          // B/s of the data-centre network, one direction, per chip
+    struct chip_value pcie;             // B/s between host and chip, one direction, per chip
     struct chip_value power;            // W, per chip
 };
 

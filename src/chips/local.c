@@ -52,6 +52,8 @@ const struct chip chips_local_row = {
     .vmem = NEVER("B", "no vector memory"),
     .interconnect = NEVER("B/s", "one machine has no interconnect"),
     .link = NEVER("B/s", "one machine has no interconnect"),
+    .network = NEVER("B/s", "one machine has no network to itself"),
+    .pcie = NEVER("B/s", "the device's memory is the host's"),
     .power = NEVER("W", "not measured"),
 };
 

@@ -13,7 +13,7 @@ enum { MOST_CHIPS = 1 << 20, MOST_SLICES = 1 << 10 };
 static int shape_chips(const int *shape, int dims)
 {
     int chips = 1;
-    for (int i = 0; i < dims; i++)
+    for (int i = 0; i < dims && i < 3; i++)
         chips *= shape[i];
     return chips;
 }
@@ -104,10 +104,11 @@ static bool usual_shape(const struct chip *chip, int chips, int *shape)
                 continue;
             int c = chips / a / b;
             // 2x2x1 is the one shape that is not written with its smallest extent first.
+            const int candidate[3] = {a, b, c};
             bool flat = a == 2 && b == 2 && c == 1;
             int longest = chip->torus_dims == 2 ? b : c;
             if ((!flat && (a > b || (chip->torus_dims == 3 && b > c))) || (best && longest > best) ||
-                !shape_exists(chip, (const int[3]){a, b, c}))
+                !shape_exists(chip, candidate))
                 continue;
             best = longest;
             shape[0] = a;
@@ -149,7 +150,7 @@ static int chips_per_host(const struct chip_target *t)
     if (t->chip == &chips_local_row || slice == 1)
         return 1;
     if (!t->chip->torus_dims)
-        return strcmp(t->chip->name, "l4") == 0 ? 0 : slice < 8 ? slice : 8;
+        return t->chip->is_tpu || strcmp(t->chip->name, "l4") == 0 ? 0 : slice < 8 ? slice : 8;
     if (t->chip->wrap == CHIP_WRAP_FULL_16 && slice == 8)
         return 8;
     return slice < 4 ? slice : 4;

@@ -208,6 +208,42 @@ static void print_line(struct table *t, const struct chip *c, const struct line 
     }
 }
 
+// A target that names more than its chip: what the slice is made of.
+static int slice(struct cli *cli, const struct chip_target *target, struct error *err)
+{
+    struct table t;
+    struct str s;
+    bool any = false;
+    str_init(&s);
+    chip_target_spell(target, &s);
+    table_init(&t);
+    table_column(&t, str_text(&s), NULL, TABLE_LEFT, 0);
+    table_column(&t, "slice", NULL, TABLE_LEFT, 0);
+    str_clear(&s);
+    str_addf(&s, "%d, which are %d device%s", target->chips, target->devices, target->devices == 1 ? "" : "s");
+    if (target->slices > 1)
+        str_addf(&s, ", in %d slices", target->slices);
+    fact(&t, "chips", str_text(&s));
+    str_clear(&s);
+    if (target->hosts)
+        str_addf(&s, "%d, of %d chip%s", target->hosts, target->chips_per_host, target->chips_per_host == 1 ? "" : "s");
+    fact(&t, "machines", str_text(&s));
+    str_clear(&s);
+    for (int i = 0; i < target->dims && target->chip->torus_dims; i++) {
+        bool ring = chip_target_wraps(target, i);
+        str_addf(&s, "%s%d%s", i ? ", " : "", target->shape[i], ring ? " in a ring" : "");
+        any |= ring;
+    }
+    if (s.length && !any)
+        str_add(&s, "; no axis closes into a ring");
+    fact(&t, "axes", str_text(&s));
+    int rc = table_print(&t, &cli->out, TABLE_TEXT, (size_t)cli->width, cli->color, err);
+    table_release(&t);
+    str_release(&s);
+    str_add_char(&cli->out, '\n');
+    return rc;
+}
+
 static int values(struct cli *cli, const struct chip *c, struct error *err)
 {
     bool all = cli_flag(cli, "all"), two = c->devices_per_chip > 1;
@@ -234,6 +270,8 @@ static int values(struct cli *cli, const struct chip *c, struct error *err)
         {"vmem per core", &c->vmem, chip_value_quantity(&c->vmem), {.value = NAN}, false},
         {"interconnect", &c->interconnect, chip_interconnect(c), {.value = NAN}, false},
         {"link one way", &c->link, chip_link(c), {.value = NAN}, false},
+        {"network one way", &c->network, chip_value_quantity(&c->network), {.value = NAN}, false},
+        {"PCIe one way", &c->pcie, chip_value_quantity(&c->pcie), {.value = NAN}, false},
         {"power", &c->power, chip_value_quantity(&c->power), {.value = NAN}, false},
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
@@ -319,10 +357,40 @@ static const char *wrap_name(enum chip_wrap wrap)
     return wrap == CHIP_WRAP_FULL_16 ? "axis-of-16" : wrap == CHIP_WRAP_CUBES ? "multiples-of-4" : "none-documented";
 }
 
-static void chip_json(struct jw *w, const struct chip *c)
+static void slice_json(struct jw *w, const struct chip_target *target)
+{
+    struct str s;
+    if (!target || !target->dims) {
+        jw_kv_null(w, "slice");
+        return;
+    }
+    str_init(&s);
+    chip_target_spell(target, &s);
+    jw_key(w, "slice");
+    jw_object(w);
+    jw_kv_string(w, "target", str_text(&s));
+    jw_kv_int(w, "slices", target->slices);
+    jw_kv_int(w, "chips", target->chips);
+    jw_kv_int(w, "devices", target->devices);
+    count_json(w, "machines", target->hosts);
+    jw_key(w, "axes");
+    jw_array(w);
+    for (int i = 0; i < target->dims; i++) {
+        jw_object(w);
+        jw_kv_int(w, "chips", target->shape[i]);
+        jw_kv_bool(w, "ring", chip_target_wraps(target, i));
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+    jw_object_end(w);
+    str_release(&s);
+}
+
+static void chip_json(struct jw *w, const struct chip *c, const struct chip_target *target)
 {
     jw_object(w);
     jw_kv_string(w, "name", c->name);
+    slice_json(w, target);
     list_json(w, "aliases", c->aliases);
     jw_kv_string(w, "vendor", c->vendor);
     jw_kv_string(w, "device_kind", c->device_kind);
@@ -365,6 +433,8 @@ static void chip_json(struct jw *w, const struct chip *c)
     value_json(w, "vmem_per_core", &c->vmem);
     value_json(w, "interconnect", &c->interconnect);
     value_json(w, "link_one_way", &c->link);
+    value_json(w, "network_one_way", &c->network);
+    value_json(w, "pcie_one_way", &c->pcie);
     value_json(w, "power", &c->power);
     jw_key(w, "per_device");
     jw_object(w);
@@ -380,7 +450,8 @@ static void chip_json(struct jw *w, const struct chip *c)
     jw_object_end(w);
 }
 
-static int result_json(struct cli *cli, const struct chip *const *chips, size_t n, struct error *err)
+static int result_json(struct cli *cli, const struct chip *const *chips, const struct chip_target *targets, size_t n,
+                       struct error *err)
 {
     struct str s;
     struct jw w;
@@ -390,7 +461,7 @@ static int result_json(struct cli *cli, const struct chip *const *chips, size_t 
     jw_key(&w, "chips");
     jw_array(&w);
     for (size_t i = 0; i < n; i++)
-        chip_json(&w, chips[i]);
+        chip_json(&w, chips[i], targets ? &targets[i] : NULL);
     jw_array_end(&w);
     jw_object_end(&w);
     int rc = jw_finish(&w, err);
@@ -410,8 +481,14 @@ static int run(struct cli *cli, struct error *err)
     bool everything = cli->n_operands == 0;
     size_t n = everything ? chip_count() : cli->n_operands;
     const struct chip **chips = arena_new(&cli->arena, const struct chip *, n, err);
-    if (!chips)
+    struct chip_target *targets = everything ? NULL : arena_new(&cli->arena, struct chip_target, n, err);
+    if (!chips || (!everything && !targets))
         return ERR_MEMORY;
+    for (size_t i = 0; targets && i < n; i++) {
+        int rc = chip_target_parse(cli->operands[i], &targets[i], err);
+        if (rc)
+            return rc;
+    }
     for (size_t i = 0; i < n; i++) {
         const char *name = everything ? chip_at(i)->name : cli->operands[i];
         struct error damaged = {0};
@@ -424,13 +501,16 @@ static int run(struct cli *cli, struct error *err)
         }
     }
     if (cli->json)
-        return result_json(cli, chips, n, err);
+        return result_json(cli, chips, targets, n, err);
     if (everything && !cli_flag(cli, "all"))
         return overview(cli, chips, n, err);
     int rc = 0;
     for (size_t i = 0; i < n && !rc; i++) {
         str_add(&cli->out, i ? "\n" : "");
-        rc = facts(cli, chips[i], err);
+        if (targets && targets[i].dims)
+            rc = slice(cli, &targets[i], err);
+        if (!rc)
+            rc = facts(cli, chips[i], err);
         str_add_char(&cli->out, '\n');
         if (!rc)
             rc = values(cli, chips[i], err);
@@ -452,7 +532,9 @@ const struct command command_chips = {
             "NAME, "
             "everything that is known of that chip: counting units (chip, core, device, host), every figure with its "
             "source, its date and how the source prints it. NAME may be an alias (\"TPU v5 lite\") or a target "
-            "(v6e:2x4).",
+            "(v6e:2x4, v5p-8): then also what that slice is made of, chips, devices, machines and which axes close "
+            "into "
+            "rings. A slice that does not exist is refused with those that do.",
             "Where no figure is published the table says so and why; it never guesses. XLA fills less than the nominal "
             "memory: \"usable\" is its limit. On tpu7x, v3 and v2 a chip is two devices.",
             "`local` is this machine. Its figures are measured by `assay bench --calibrate` and kept per CPU and "
@@ -463,6 +545,7 @@ const struct command command_chips = {
         (const struct option[]){
             {.name = "all", .help = "show also the other values that were seen, with their sources"}, {0}},
     .examples = (const struct example[]){{"assay chips", "all chips, the main figures"},
+                                         {"assay chips v5p-8", "what a name means: chips, devices, machines"},
                                          {"assay chips v6e h100", "everything about two of them"},
                                          {"assay chips --all v5e", "where sources disagree"},
                                          {0}},

@@ -70,13 +70,16 @@ TEST(chips_table_every_value_has_source_and_date)
         check_value(c, "vmem", &c->vmem, "B");
         check_value(c, "interconnect", &c->interconnect, "B/s");
         check_value(c, "link", &c->link, "B/s");
+        check_value(c, "network", &c->network, "B/s");
+        check_value(c, "pcie", &c->pcie, "B/s");
         check_value(c, "power", &c->power, "W");
         // What is derived follows from what is printed.
         if (!isnan(c->link.value))
             CHECK_NEAR(c->interconnect.value, c->link.value * c->ports * 2, 1e-9 * c->interconnect.value);
         CHECK(c->ports == 0 || c->torus_dims == 0 || c->ports == 2 * c->torus_dims);
         CHECK(!isnan(c->rate[CHIP_BF16].value) && !isnan(c->memory.value) && !isnan(c->bandwidth.value));
-        CHECK(c->is_tpu == (c->pci_vendor == 0x1ae0));
+        CHECK(!c->pci_vendor == !c->pci_device);
+        CHECK(!c->pci_vendor || (c->is_tpu && c->pci_vendor == 0x1ae0));
     }
 }
 
