@@ -8,18 +8,8 @@
 #ifndef TRACE_DIFF_H
 #define TRACE_DIFF_H
 
-#include "base/json.h"
+#include "trace/diff_steps.h"
 #include "trace/ops_view.h"
-
-struct diff_side {
-    uint64_t count;
-    int64_t sum_ps;
-    double squares; // ps^2
-};
-
-struct diff_interval {
-    double low, high; // NAN: fewer than two of either
-};
 
 struct trace_diff_row {
     struct slice name, module;
@@ -29,8 +19,6 @@ struct trace_diff_row {
     struct diff_interval means; // of mean_change_ps, 95 %
 };
 
-enum trace_diff_verdict { TRACE_DIFF_NOT_SLOWER, TRACE_DIFF_SLOWER, TRACE_DIFF_UNCLEAR };
-
 struct trace_diff {
     struct trace_diff_row *rows; // operations (or what they were grouped by), the biggest change first
     size_t n_rows;
@@ -39,17 +27,23 @@ struct trace_diff {
     double scale;
     double slower; // relative change of the time of A's executions; NAN: no program in common
     struct diff_interval range;
-    enum trace_diff_verdict verdict;
+    struct diff_steps steps;
+    bool by_step;                    // the verdict is about steps
+    enum trace_diff_verdict verdict; // else about executions
 };
 
-// tolerance: what relative change is still no slower, 0.02 for 2 %. In `arena`. ERR_MEMORY, ERR_INPUT.
-int trace_diff(struct trace *a, struct trace *b, enum trace_ops_by by, double tolerance, struct threads *threads,
+struct trace_diff_options {
+    enum trace_ops_by by;
+    double tolerance;    // what relative change is still no slower, 0.02 for 2 %
+    const char *program; // a step is each execution of it; NULL: found out
+    bool by_step;
+};
+
+// In `arena`. ERR_MEMORY, ERR_INPUT, ERR_USAGE when the program did not run in one of them.
+int trace_diff(struct trace *a, struct trace *b, const struct trace_diff_options *o, struct threads *threads,
                struct arena *arena, struct trace_diff *out, struct error *err);
-// The `result` of assay.trace.diff/1, with the first `top` rows (0: all).
+// The `result` of assay.trace.diff/1, with the first `top` rows and steps (0: all).
 void trace_diff_json(const struct trace *a, const struct trace *b, const struct trace_diff *d, size_t top,
                      struct jw *w);
-
-// Of the difference of means b - a.
-struct diff_interval diff_means(const struct diff_side *a, const struct diff_side *b);
 
 #endif
