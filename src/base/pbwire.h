@@ -11,6 +11,21 @@
 
 enum pb_wire { PB_VARINT = 0, PB_FIXED64 = 1, PB_BYTES = 2, PB_FIXED32 = 5 };
 
+// A varint at a place that has room for ten bytes; where it ends. And how many bytes it takes.
+static inline uint8_t *pb_varint_at(uint8_t *at, uint64_t v)
+{
+    while (v >= 0x80) {
+        *at++ = (uint8_t)(v | 0x80);
+        v >>= 7;
+    }
+    *at++ = (uint8_t)v;
+    return at;
+}
+static inline size_t pb_varint_size(uint64_t v)
+{
+    return (size_t)(70 - __builtin_clzll(v | 1)) / 7;
+}
+
 void pb_put_varint(struct str *s, uint64_t v);
 void pb_put_tag(struct str *s, uint32_t field, enum pb_wire wire);
 // One field each. Zero values are written too: a oneof or an explicit default needs them; leaving a field out is the

@@ -22,6 +22,8 @@ static const struct target targets[] = {
     {"chrome", TRACE_CHROME, false, {".json", NULL}},
     {"perfetto", TRACE_PERFETTO, false, {".pftrace", ".perfetto-trace", ".perfetto"}},
     {"csv", TRACE_CSV, false, {".csv", NULL}},
+    {"xplane.gz", TRACE_XSPACE, true, {".xplane.pb.gz", NULL}},
+    {"xplane", TRACE_XSPACE, false, {".xplane.pb", NULL}},
 };
 
 static int find_target(const struct cli *cli, const char *out, const struct target **target, struct error *err)
@@ -37,8 +39,8 @@ static int find_target(const struct cli *cli, const char *out, const struct targ
         }
     }
     return error_set(err, ERR_USAGE, out,
-                     "its ending does not say what it shall be: name it *.json, *.json.gz, *.pftrace or *.csv, or give "
-                     "--to");
+                     "its ending does not say what it shall be: name it *.json, *.json.gz, *.pftrace, *.csv or "
+                     "*.xplane.pb, or give --to");
 }
 
 struct answer {
@@ -70,7 +72,7 @@ static void say(struct cli *cli, const struct answer *a)
 {
     str_add_terminal(&cli->out, a->out, strlen(a->out));
     str_addf(&cli->out, ": %" PRIu64 " events on %" PRIu64 " %s", a->done.events, a->done.tracks,
-             a->target->form == TRACE_CSV ? "lines" : "tracks");
+             a->target->form == TRACE_CSV || a->target->form == TRACE_XSPACE ? "lines" : "tracks");
     if (a->done.aggregates)
         str_addf(&cli->out, ", without %" PRIu64 " sums that have no place in time", a->done.aggregates);
     if (a->done.out_of_range)
@@ -111,6 +113,8 @@ static int run(struct cli *cli, struct error *err)
 static const char *const description[] = {
     "A profile as a file for other programs: Chrome's JSON (chrome://tracing, Perfetto), Perfetto's own protobuf, or "
     "CSV with one row for each event. Several hosts go into one file, on one clock.",
+    "And back: a trace in Chrome's JSON, whatever wrote it, as a profile (*.xplane.pb), with a plane for each process "
+    "and a line for each thread.",
     TRACE_INPUT_TEXT,
     "Events that overlap in part (asynchronous transfers) get tracks of their own, arrows follow the profiler's ids, "
     "counters become counters, and where a device's operations name their source and framework scope, there is a track "
@@ -127,8 +131,8 @@ static const struct option options[] = {
      .help = "the file to write"},
     {.name = "to",
      .kind = OPTION_STRING,
-     .choices = "chrome chrome.gz perfetto csv",
-     .help = "its form; by the ending of its name when not given: .json, .json.gz, .pftrace, .csv"},
+     .choices = "chrome chrome.gz perfetto csv xplane xplane.gz",
+     .help = "its form; by the ending of its name when not given: .json, .json.gz, .pftrace, .csv, .xplane.pb"},
     {.name = "force", .kind = OPTION_FLAG, .help = "replace the file where there is one"},
     {.name = NULL},
 };
@@ -136,6 +140,7 @@ static const struct option options[] = {
 static const struct example examples[] = {
     {"assay trace convert profile -o profile.pftrace", "for ui.perfetto.dev"},
     {"assay trace convert host.xplane.pb -o trace.json.gz", "for everything that reads Chrome's traces"},
+    {"assay trace convert trace.json.gz -o host.xplane.pb", "for everything that reads XLA's profiles"},
     {NULL, NULL},
 };
 
@@ -145,7 +150,7 @@ const struct command command_trace_convert = {
     .min_operands = 1,
     .max_operands = -1,
     .operand_complete = COMPLETE_FILE,
-    .summary = "a profile as Chrome JSON, Perfetto or CSV",
+    .summary = "a profile as Chrome JSON, Perfetto or CSV, and back from JSON",
     .description = description,
     .options = options,
     .examples = examples,

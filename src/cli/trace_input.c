@@ -4,11 +4,23 @@
 #include <inttypes.h>
 #include <string.h>
 
+// What of a trace in JSON has no place in a profile.
+static void note_left_out(struct cli *cli, const struct trace_file *f)
+{
+    if (f->chrome.left_out)
+        cli_note(cli, "%s: without %" PRIu64 " events of kinds that profiles have no place for", f->path,
+                 f->chrome.left_out);
+    if (f->chrome.arrows_left_out)
+        cli_note(cli, "%s: without %" PRIu64 " ends of arrows where no event is", f->path, f->chrome.arrows_left_out);
+}
+
 int trace_input(struct cli *cli, struct trace *t, struct error *err)
 {
     int rc = trace_open(t, cli->operands, cli->n_operands, err);
     if (!rc && t->n_other_runs)
         cli_note(cli, "reading %s; beside it lie %zu older", t->run, t->n_other_runs);
+    for (size_t i = 0; !rc && i < t->n_files; i++)
+        note_left_out(cli, &t->files[i]);
     return rc;
 }
 

@@ -9,6 +9,7 @@
 #include "trace/convert_form.h"
 #include "trace/convert_sweep.h"
 #include "trace/device.h"
+#include "trace/merge.h"
 
 #define RANGE_PS   ((int64_t)1 << 62)
 #define MOST_LANES 256 // of one line; what overlaps more than that has a track for each event
@@ -186,10 +187,15 @@ static void find_flow(const struct conversion *c, struct form_event *e)
 
 // ---- Tracks
 
-static int new_track(struct conversion *c, struct form_track *track, struct slice name, struct error *err)
+static int new_track(struct conversion *c, struct form_track *track, struct slice name, const struct xline *line,
+                     struct error *err)
 {
-    *track = (struct form_track){
-        .id = ++c->done->tracks, .plane = &c->plane, .order = c->n_tracks++, .name = name, .counter = track->counter};
+    *track = (struct form_track){.id = ++c->done->tracks,
+                                 .plane = &c->plane,
+                                 .order = c->n_tracks++,
+                                 .name = name,
+                                 .counter = track->counter,
+                                 .line = line};
     return c->form.track(&c->form, track, err);
 }
 
@@ -256,7 +262,7 @@ static int find_lane(struct conversion *c, const struct xline *l, int64_t start_
     *lane = (struct lane){0};
     int rc = c->n_lanes ? numbered(c, l, c->n_lanes + 1, &name, err) : 0;
     if (!rc)
-        rc = new_track(c, &lane->track, name, err);
+        rc = new_track(c, &lane->track, name, l, err);
     c->n_lanes++;
     return rc;
 }
@@ -297,7 +303,7 @@ static int counter_track(struct conversion *c, struct counters *k, const struct 
     k->tracks = more;
     struct form_track *track = *out = &k->tracks[k->n++];
     track->counter = true;
-    return new_track(c, track, (struct slice){(const uint8_t *)text, strlen(text)}, err);
+    return new_track(c, track, (struct slice){(const uint8_t *)text, strlen(text)}, NULL, err);
 }
 
 static int count_event(struct conversion *c, const struct xevent *e, int64_t start_ps, struct error *err)
@@ -417,7 +423,7 @@ static int convert_line(struct conversion *c, struct xline *l, bool sorted, stru
     if (c->form.lanes)
         rc = start_sweeps(c, l, err);
     else
-        rc = new_track(c, &c->lanes[0].track, line_name(l), err);
+        rc = new_track(c, &c->lanes[0].track, line_name(l), l, err);
     if (!rc)
         rc = walk_line(c, l, sorted || !c->form.lanes, base, counting, err);
     while (c->n_lanes)
@@ -440,6 +446,8 @@ static int convert_plane(struct conversion *c, struct xplane *p, struct error *e
     if (!events)
         return 0;
     c->plane.plane = p;
+    // Of several files times count from the earliest, and others' hosts are in the names of their planes.
+    c->plane.start_ns = c->t->n_files == 1 && !c->zero_ps && !c->clock->origin_ns ? c->clock->start_ns : 0;
     c->plane.pid++;
     c->plane.name = p->name;
     c->n_tracks = 0;
@@ -524,8 +532,15 @@ int trace_convert(struct trace *t, enum trace_form form, struct sink *out, struc
                   struct error *err)
 {
     static int (*const forms[])(struct form *, struct error *) = {form_chrome, form_perfetto, form_csv};
-    struct conversion *c = calloc(1, sizeof *c);
     *done = (struct trace_converted){0};
+    if (form == TRACE_XSPACE) {
+        struct trace_merged merged;
+        int bad = trace_merge(t, out, &merged, err);
+        done->events = merged.events;
+        done->tracks = merged.lines;
+        return bad;
+    }
+    struct conversion *c = calloc(1, sizeof *c);
     if (!c)
         return error_set(err, ERR_MEMORY, NULL, "no memory to convert a profile");
     c->t = t;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A profile in the forms that other programs read: the JSON of Chrome's tracing, Perfetto's protobuf, CSV. Written in
+// A profile in the forms that other programs read: the JSON of Chrome's tracing, Perfetto's protobuf, CSV, and the
+// profile itself (merge.h writes it). Written in
 // one pass over the events; memory does not grow with their number, unless a line's events are out of order.
 #ifndef TRACE_CONVERT_H
 #define TRACE_CONVERT_H
@@ -8,7 +9,7 @@
 #include "trace/session.h"
 #include "trace/sink.h"
 
-enum trace_form { TRACE_CHROME, TRACE_PERFETTO, TRACE_CSV };
+enum trace_form { TRACE_CHROME, TRACE_PERFETTO, TRACE_CSV, TRACE_XSPACE };
 
 struct trace_converted {
     uint64_t events;       // written

@@ -22,6 +22,7 @@ struct chrome {
     struct arena arena; // of the plane
     struct row_text *rows;
     struct str text; // of one event
+    struct str more; // of a process or thread
     bool any;
 };
 
@@ -48,6 +49,12 @@ static void separate(struct str *out, bool *any)
     *any = true;
 }
 
+// An integer; beyond 2^53 JSON's readers round.
+static void add_integer(struct str *out, int64_t v)
+{
+    str_addf(out, v > EXACT_PS || v < -EXACT_PS ? "\"%" PRId64 "\"" : "%" PRId64, v);
+}
+
 static void value(struct str *out, const struct xstat *s)
 {
     char number[32];
@@ -55,12 +62,14 @@ static void value(struct str *out, const struct xstat *s)
     case XSTAT_DOUBLE:
         json_number(number, s->number);
         str_add(out, s->number - s->number == 0 ? number : "null");
+        if (!strpbrk(number, ".enN")) // so that it is no integer when it is read again
+            str_add(out, ".0");
         break;
     case XSTAT_UINT: // beyond 2^53 JSON's readers round
         str_addf(out, s->unsigned_number >> 53 ? "\"%" PRIu64 "\"" : "%" PRIu64, s->unsigned_number);
         break;
     case XSTAT_INT:
-        str_addf(out, s->integer > EXACT_PS || s->integer < -EXACT_PS ? "\"%" PRId64 "\"" : "%" PRId64, s->integer);
+        add_integer(out, s->integer);
         break;
     case XSTAT_TEXT:
         form_text_json(out, s->bytes);
@@ -74,19 +83,23 @@ static void value(struct str *out, const struct xstat *s)
     }
 }
 
+static void add_stat(struct str *out, const struct xplane *p, const struct xstat *s, bool *any)
+{
+    const struct xmeta *name = xtable_find(&p->stat_table, s->metadata_id);
+    separate(out, any);
+    if (name)
+        form_text_json(out, name->name);
+    else
+        str_addf(out, "\"%" PRId64 "\"", s->metadata_id);
+    str_add_char(out, ':');
+    value(out, s);
+}
+
 void form_args_json(struct str *out, const struct xplane *p, struct xstats walk, bool *any)
 {
     struct xstat s;
-    while (xstat_next(&walk, &s)) {
-        const struct xmeta *name = xtable_find(&p->stat_table, s.metadata_id);
-        separate(out, any);
-        if (name)
-            form_text_json(out, name->name);
-        else
-            str_addf(out, "\"%" PRId64 "\"", s.metadata_id);
-        str_add_char(out, ':');
-        value(out, &s);
-    }
+    while (xstat_next(&walk, &s))
+        add_stat(out, p, &s, any);
 }
 
 static struct slice short_name(const struct xmeta *row)
@@ -135,8 +148,10 @@ static void add_us(struct str *out, int64_t ps)
     str_add_n(out, text, (size_t)n);
 }
 
+// `more`: members beside the name, which begin with a comma. Viewers ignore them; whoever reads the trace as a profile
+// again does not (chrome.h).
 static int named(struct form *f, const char *what, uint32_t pid, uint64_t tid, struct slice name, size_t order,
-                 struct error *err)
+                 const struct str *more, struct error *err)
 {
     struct chrome *c = f->state;
     for (int i = 0; i < 2; i++) {
@@ -150,6 +165,7 @@ static int named(struct form *f, const char *what, uint32_t pid, uint64_t tid, s
         } else {
             str_add(&c->text, "\"name\":");
             form_text_json(&c->text, name);
+            str_add_n(&c->text, str_text(more), more->length);
             str_add(&c->text, "}}");
         }
         put(f);
@@ -162,12 +178,46 @@ static int plane(struct form *f, const struct form_plane *p, struct error *err)
     struct chrome *c = f->state;
     arena_release(&c->arena);
     c->rows = arena_new(&c->arena, struct row_text, p->plane->event_table.n_rows, err);
-    return c->rows ? named(f, "process", p->pid, 0, p->name, p->pid, err) : ERR_MEMORY;
+    if (!c->rows)
+        return ERR_MEMORY;
+    bool any = true;
+    str_clear(&c->more);
+    str_add(&c->more, ",\"plane_id\":");
+    add_integer(&c->more, p->plane->id);
+    str_add(&c->more, ",\"host\":");
+    str_add_json(&c->more, p->file->host, strlen(p->file->host));
+    if (p->start_ns) {
+        str_add(&c->more, ",\"profile_start_time\":");
+        add_integer(&c->more, p->start_ns);
+    }
+    for (size_t i = 0; i < p->plane->n_stats; i++) {
+        struct xstat s;
+        xstat_read(&s, p->plane, p->plane->stats[i]);
+        if (s.kind != XSTAT_BYTES)
+            add_stat(&c->more, p->plane, &s, &any);
+    }
+    int rc = str_check(&c->more, err);
+    return rc ? rc : named(f, "process", p->pid, 0, p->name, p->pid, &c->more, err);
 }
 
 static int track(struct form *f, const struct form_track *t, struct error *err)
 {
-    return t->counter ? 0 : named(f, "thread", t->plane->pid, t->id, t->name, t->order, err);
+    struct chrome *c = f->state;
+    if (t->counter)
+        return 0;
+    str_clear(&c->more);
+    if (!t->line) {
+        str_add(&c->more, ",\"derived\":true");
+    } else {
+        str_add(&c->more, ",\"line_id\":");
+        add_integer(&c->more, t->line->id);
+        if (!slice_equal(t->line->name, t->name)) {
+            str_add(&c->more, ",\"line\":");
+            form_text_json(&c->more, t->line->name);
+        }
+    }
+    int rc = str_check(&c->more, err);
+    return rc ? rc : named(f, "thread", t->plane->pid, t->id, t->name, t->order, &c->more, err);
 }
 
 static void put_flow(struct form *f, const struct form_event *e)
@@ -250,6 +300,7 @@ static void release(struct form *f)
         return;
     arena_release(&c->arena);
     str_release(&c->text);
+    str_release(&c->more);
     free(c);
 }
 
@@ -269,6 +320,7 @@ int form_chrome(struct form *f, struct error *err)
         return error_set(err, ERR_MEMORY, NULL, "no memory to convert a profile");
     arena_init(&c->arena);
     str_init(&c->text);
+    str_init(&c->more);
     sink_text(f->out, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
     return 0;
 }

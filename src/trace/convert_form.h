@@ -13,14 +13,16 @@ struct form_plane {
     const struct xplane *plane;
     uint32_t pid;      // from 1 on
     struct slice name; // with the host's, where there are several
+    int64_t start_ns;  // Unix time that all times count from; 0: not known
 };
 
 struct form_track {
     uint64_t id; // from 1 on; of one trace
     const struct form_plane *plane;
-    size_t order;      // among the plane's
-    struct slice name; // unique for a line's extra tracks
-    bool counter;      // then it has form->count, and neither begin nor end
+    size_t order;             // among the plane's
+    struct slice name;        // unique for a line's extra tracks
+    bool counter;             // then it has form->count, and neither begin nor end
+    const struct xline *line; // whose events are on it; NULL: derived from those of another track
 };
 
 struct form_event {

@@ -64,24 +64,9 @@ struct perfetto {
 
 // ---- Wire format, into the sink's room
 
-static inline uint8_t *varint(uint8_t *at, uint64_t v)
-{
-    while (v >= 0x80) {
-        *at++ = (uint8_t)(v | 0x80);
-        v >>= 7;
-    }
-    *at++ = (uint8_t)v;
-    return at;
-}
-
 static inline uint8_t *number(uint8_t *at, uint32_t field, uint64_t v)
 {
-    return varint(varint(at, field << 3 | PB_VARINT), v);
-}
-
-static inline size_t varint_size(uint64_t v)
-{
-    return (size_t)(70 - __builtin_clzll(v | 1)) / 7;
+    return pb_varint_at(pb_varint_at(at, field << 3 | PB_VARINT), v);
 }
 
 // A packet of one event: `fixed` bytes written by the caller into small[], then `args`.
@@ -91,13 +76,13 @@ static void put_event(struct form *f, int64_t ps, const uint8_t *small, size_t n
     size_t event = n_small + n_args + n_more;
     uint64_t ns = (uint64_t)ps / 1000;
     // timestamp, sequence id 1 and flags have one byte of tag each.
-    size_t packet = 1 + varint_size(ns) + 2 + 2 + 1 + varint_size(event) + event;
+    size_t packet = 1 + pb_varint_size(ns) + 2 + 2 + 1 + pb_varint_size(event) + event;
     uint8_t *at = sink_room(f->out, 64);
-    at = varint(varint(at, PACKET << 3 | PB_BYTES), packet);
+    at = pb_varint_at(pb_varint_at(at, PACKET << 3 | PB_BYTES), packet);
     at = number(at, TIMESTAMP, ns);
     at = number(at, SEQUENCE_ID, 1);
     at = number(at, SEQUENCE_FLAGS, STATE_NEEDED);
-    at = varint(varint(at, TRACK_EVENT << 3 | PB_BYTES), event);
+    at = pb_varint_at(pb_varint_at(at, TRACK_EVENT << 3 | PB_BYTES), event);
     sink_end(f->out, at);
     if (event <= SINK_ROOM) {
         at = sink_room(f->out, event);
@@ -117,7 +102,7 @@ static void put_event(struct form *f, int64_t ps, const uint8_t *small, size_t n
 static void put_packet(struct form *f, const struct str *body)
 {
     uint8_t *at = sink_room(f->out, 16);
-    sink_end(f->out, varint(varint(at, PACKET << 3 | PB_BYTES), body->length));
+    sink_end(f->out, pb_varint_at(pb_varint_at(at, PACKET << 3 | PB_BYTES), body->length));
     sink_put(f->out, str_text(body), body->length);
 }
 
@@ -197,7 +182,7 @@ static void add_stat(struct perfetto *p, const struct xplane *plane, struct slic
     uint32_t name = stat_name(p, plane, id);
     if (!name || !value.number || pb_is(&value, 6, PB_BYTES)) // a program, for example: bytes are nothing to show
         return;
-    uint8_t small[48], *at = varint(varint(small, ANNOTATION_NAME_IID << 3), name);
+    uint8_t small[48], *at = pb_varint_at(pb_varint_at(small, ANNOTATION_NAME_IID << 3), name);
     if (pb_is(&value, 2, PB_FIXED64)) {
         *at++ = ANNOTATION_DOUBLE << 3 | PB_FIXED64;
         memcpy(at, &value.value, 8);
@@ -219,7 +204,7 @@ static void add_stat(struct perfetto *p, const struct xplane *plane, struct slic
     }
     if (value.number != 5) {
         uint8_t head[8];
-        uint8_t *end = varint(varint(head, EVENT_ANNOTATION << 3 | PB_BYTES), (uint64_t)(at - small));
+        uint8_t *end = pb_varint_at(pb_varint_at(head, EVENT_ANNOTATION << 3 | PB_BYTES), (uint64_t)(at - small));
         str_add_n(out, head, (size_t)(end - head));
         str_add_n(out, small, (size_t)(at - small));
         return;
@@ -318,13 +303,13 @@ static int derived_name(struct perfetto *p, struct slice name, uint32_t *iid, st
 static uint8_t *exact(uint8_t *at, uint32_t name, int64_t ps)
 {
     *at++ = EVENT_ANNOTATION << 3 | PB_BYTES;
-    at = varint(at, 2 + varint_size(name) + varint_size((uint64_t)ps));
+    at = pb_varint_at(at, 2 + pb_varint_size(name) + pb_varint_size((uint64_t)ps));
     return number(number(at, ANNOTATION_NAME_IID, name), ANNOTATION_INT, (uint64_t)ps);
 }
 
 static uint8_t *flow_id(uint8_t *at, const struct form_event *e)
 {
-    at = varint(at, (e->flow == FLOW_IN ? EVENT_FLOW_END : EVENT_FLOW) << 3 | PB_FIXED64);
+    at = pb_varint_at(at, (e->flow == FLOW_IN ? EVENT_FLOW_END : EVENT_FLOW) << 3 | PB_FIXED64);
     memcpy(at, &e->flow_id, 8);
     return at + 8;
 }
@@ -374,7 +359,7 @@ static void count(struct form *f, const struct form_track *t, int64_t ps, double
 {
     uint8_t small[48], *at = number(small, EVENT_TYPE, COUNTER);
     at = number(at, EVENT_TRACK, t->id);
-    at = varint(at, EVENT_DOUBLE << 3 | PB_FIXED64);
+    at = pb_varint_at(at, EVENT_DOUBLE << 3 | PB_FIXED64);
     memcpy(at, &value, 8);
     put_event(f, ps, small, (size_t)(at + 8 - small), NULL, 0, NULL, 0);
 }

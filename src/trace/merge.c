@@ -8,9 +8,7 @@
 #include "base/idmap.h"
 #include "base/interrupt.h"
 #include "base/pbwire.h"
-
-enum { SPACE_PLANE = 1, SPACE_ERROR, SPACE_WARNING, SPACE_HOST };
-enum { PLANE_ID = 1, PLANE_NAME, PLANE_LINE, PLANE_EVENT, PLANE_STAT };
+#include "trace/xspace_write.h"
 
 #define PLANE_IDS 100000 // of one host: those of the next begin there
 
@@ -74,13 +72,7 @@ static int add_programs(struct merge *m, const struct xplane *p, struct error *e
         if (row->id < 0 || __builtin_add_overflow(row->id, before, &id))
             continue;
         m->max_stat = id > m->max_stat ? id : m->max_stat;
-        size_t entry = pb_begin(s, PLANE_STAT);
-        pb_put_int(s, 1, id);
-        size_t value = pb_begin(s, 2);
-        pb_put_int(s, 1, id);
-        pb_put_bytes(s, 2, row->name.data, row->name.size);
-        pb_end(s, value);
-        pb_end(s, entry);
+        xwrite_row(s, XPLANE_STAT_NAME, id, row->name, (struct slice){NULL, 0});
     }
     for (size_t i = 0; i < p->event_table.n_rows; i++) {
         const struct xmeta *row = &p->event_table.rows[i];
@@ -92,7 +84,7 @@ static int add_programs(struct merge *m, const struct xplane *p, struct error *e
             return rc;
         if (again) // all hosts run the same program
             continue;
-        size_t entry = pb_begin(s, PLANE_EVENT);
+        size_t entry = pb_begin(s, XPLANE_EVENT_NAME);
         pb_put_int(s, 1, row->id);
         size_t value = pb_begin(s, 2);
         for (const uint8_t *from = r.at; pb_next(&r, &f) && !r.damage; from = r.at) {
@@ -190,7 +182,7 @@ static int plane_lines(struct merge *m, struct slice body, bool write, size_t *s
     struct pb_field f;
     int rc = 0;
     while (!rc && pb_next(&r, &f)) {
-        if (!pb_is(&f, PLANE_LINE, PB_BYTES))
+        if (!pb_is(&f, XPLANE_LINE, PB_BYTES))
             continue;
         int64_t ns = 0;
         struct str time;
@@ -199,9 +191,9 @@ static int plane_lines(struct merge *m, struct slice body, bool write, size_t *s
         if (ns)
             pb_put_int(&time, 3, ns);
         size_t line = copy_fields(m, f.body, 3, 3, 3, false) + time.length;
-        *size += head_size(m, PLANE_LINE, line) + line;
+        *size += head_size(m, XPLANE_LINE, line) + line;
         if (write && !rc) {
-            put_head(m, PLANE_LINE, line);
+            put_head(m, XPLANE_LINE, line);
             sink_put(m->out, str_text(&time), time.length);
             copy_fields(m, f.body, 3, 3, 3, true);
         }
@@ -217,18 +209,18 @@ static int put_plane(struct merge *m, const struct xplane *p, struct slice body,
     str_init(&front);
     if (__builtin_add_overflow(p->id, (int64_t)m->file * PLANE_IDS, &id))
         id = p->id;
-    pb_put_int(&front, PLANE_ID, id);
-    size_t name = pb_begin(&front, PLANE_NAME);
+    pb_put_int(&front, XPLANE_ID, id);
+    size_t name = pb_begin(&front, XPLANE_NAME);
     plane_name(m, p->name, &front);
     pb_end(&front, name);
-    size_t size = front.length + copy_fields(m, body, PLANE_ID, PLANE_NAME, PLANE_LINE, false);
+    size_t size = front.length + copy_fields(m, body, XPLANE_ID, XPLANE_NAME, XPLANE_LINE, false);
     int rc = str_check(&front, err);
     if (!rc)
         rc = plane_lines(m, body, false, &size, err);
     if (!rc) {
-        put_head(m, SPACE_PLANE, size);
+        put_head(m, XSPACE_PLANE, size);
         sink_put(m->out, front.text, front.length);
-        copy_fields(m, body, PLANE_ID, PLANE_NAME, PLANE_LINE, true);
+        copy_fields(m, body, XPLANE_ID, XPLANE_NAME, XPLANE_LINE, true);
         rc = plane_lines(m, body, true, &size, err);
         m->done->planes++;
         m->done->devices += slice_starts_with(p->name, "/device:TPU:") || slice_starts_with(p->name, "/device:GPU:");
@@ -250,13 +242,13 @@ static int merge_file(struct merge *m, struct trace_file *f, struct error *err)
     while (!rc && pb_next(&r, &field)) {
         if (field.wire != PB_BYTES)
             continue;
-        if (field.number == SPACE_PLANE && next < f->space.n_planes) {
+        if (field.number == XSPACE_PLANE && next < f->space.n_planes) {
             const struct xplane *p = &f->space.planes[next++];
             if (slice_is(p->name, "/host:metadata"))
                 rc = add_programs(m, p, err);
             else if (!slice_is(p->name, "Task Environment") || m->file == m->earliest)
                 rc = put_plane(m, p, field.body, err);
-        } else if (field.number >= SPACE_ERROR && field.number <= SPACE_WARNING) {
+        } else if (field.number >= XSPACE_ERROR && field.number <= XSPACE_WARNING) {
             put_head(m, field.number, field.body.size);
             sink_put(m->out, field.body.data, field.body.size);
         }
@@ -267,8 +259,9 @@ static int merge_file(struct merge *m, struct trace_file *f, struct error *err)
         for (size_t k = 0; k < f->space.planes[i].n_lines; k++) {
             struct xevents walk = xline_events(&f->space.planes[i].lines[k]);
             struct xevent e;
+            m->done->lines++;
             while (xevent_next(&walk, &e))
-                continue;
+                m->done->events++;
             xevents_damage(&f->space, &walk, &f->space.damage);
         }
     }
@@ -284,8 +277,8 @@ static void put_programs(struct merge *m)
     if (!m->programs.length)
         return;
     str_init(&name);
-    pb_put_string(&name, PLANE_NAME, "/host:metadata");
-    put_head(m, SPACE_PLANE, name.length + m->programs.length);
+    pb_put_string(&name, XPLANE_NAME, "/host:metadata");
+    put_head(m, XSPACE_PLANE, name.length + m->programs.length);
     sink_put(m->out, str_text(&name), name.length);
     sink_put(m->out, m->programs.text, m->programs.length);
     str_release(&name);
@@ -310,7 +303,7 @@ int trace_merge(struct trace *t, struct sink *out, struct trace_merged *done, st
     if (!rc)
         put_programs(&m);
     for (size_t i = 0; i < t->n_files && !rc; i++) {
-        put_head(&m, SPACE_HOST, strlen(t->files[i].host));
+        put_head(&m, XSPACE_HOST, strlen(t->files[i].host));
         sink_text(out, t->files[i].host);
     }
     idmap_release(&m.program_ids);

@@ -9,6 +9,7 @@
 
 struct trace_merged {
     size_t planes, devices;
+    uint64_t lines, events;
     const struct trace_epoch *epochs; // one for each file: how its clock was set
 };
 

@@ -21,14 +21,25 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static bool is_profile_name(const char *name)
+// Profiles; and what the profilers of some programs write beside them or in their place.
+static const char *const endings[] = {".xplane.pb", ".xplane.pb.gz", NULL};
+static const char *const json_endings[] = {".trace.json", ".trace.json.gz", NULL};
+
+// Where one of the endings begins in a name; NULL when it has none of them.
+static const char *find_ending(const char *name, const char *const *of)
 {
-    return str_ends_with(name, ".xplane.pb") || str_ends_with(name, ".xplane.pb.gz");
+    for (; *of; of++) {
+        if (str_ends_with(name, *of))
+            return name + strlen(name) - strlen(*of);
+    }
+    return NULL;
 }
 
-// The paths in `directory` that are profiles (or the directories), sorted. A directory that is not there has none.
-static int list(struct arena *arena, const char *directory, bool directories, struct names *out, struct error *err)
+// The paths in `directory` of files with one of the endings (NULL: of directories), sorted. A directory that is not
+// there has none.
+static int list(struct arena *arena, const char *directory, const char *const *of, struct names *out, struct error *err)
 {
+    bool directories = !of;
     DIR *d = opendir(directory);
     int rc = 0;
     *out = (struct names){0};
@@ -36,7 +47,7 @@ static int list(struct arena *arena, const char *directory, bool directories, st
         return 0;
     const struct dirent *entry;
     while (!rc && (entry = readdir(d))) {
-        if (entry->d_name[0] == '.' || (!directories && !is_profile_name(entry->d_name)))
+        if (entry->d_name[0] == '.' || (of && !find_ending(entry->d_name, of)))
             continue;
         const char *path = arena_printf(arena, err, "%s/%s", directory, entry->d_name);
         struct stat st;
@@ -55,14 +66,20 @@ static int list(struct arena *arena, const char *directory, bool directories, st
     return rc;
 }
 
+static int list_profiles(struct arena *arena, const char *directory, struct names *out, struct error *err)
+{
+    int rc = list(arena, directory, endings, out, err);
+    return rc || out->n ? rc : list(arena, directory, json_endings, out, err);
+}
+
 // The newest directory below `parent` that holds profiles.
 static int newest_run(struct trace *t, const char *parent, struct names *out, struct error *err)
 {
     struct names runs;
-    int rc = list(&t->arena, parent, true, &runs, err);
+    int rc = list(&t->arena, parent, NULL, &runs, err);
     for (size_t i = runs.n; i-- > 0 && !rc;) {
         struct names files;
-        rc = list(&t->arena, runs.items[i], false, &files, err);
+        rc = list_profiles(&t->arena, runs.items[i], &files, err);
         if (rc || !files.n)
             continue;
         if (out->n) {
@@ -78,7 +95,7 @@ static int newest_run(struct trace *t, const char *parent, struct names *out, st
 static int search(struct trace *t, const char *directory, struct names *out, struct error *err)
 {
     static const char *const below[] = {"/plugins/profile", "/trace/plugins/profile", ""};
-    int rc = list(&t->arena, directory, false, out, err);
+    int rc = list_profiles(&t->arena, directory, out, err);
     if (!rc && out->n)
         t->run = directory;
     for (size_t i = 0; i < sizeof below / sizeof *below && !rc && !out->n; i++) {
@@ -86,8 +103,9 @@ static int search(struct trace *t, const char *directory, struct names *out, str
         rc = parent ? newest_run(t, parent, out, err) : ERR_MEMORY;
     }
     if (!rc && !out->n)
-        rc = error_set(err, ERR_INPUT, directory,
-                       "holds no profile: no *.xplane.pb in it, and none in a run below plugins/profile");
+        rc = error_set(
+            err, ERR_INPUT, directory,
+            "holds no profile: no *.xplane.pb or *.trace.json in it, and none in a run below plugins/profile");
     return rc;
 }
 
@@ -99,8 +117,23 @@ static const char *host_name(struct trace *t, const struct trace_file *f, struct
         return arena_strndup(&t->arena, (const char *)f->space.hosts[0].data, f->space.hosts[0].size, err);
     const char *base = strrchr(f->path, '/');
     base = base ? base + 1 : f->path;
+    static const char *const plain[] = {".json", ".json.gz", NULL};
     const char *end = strstr(base, ".xplane.pb");
+    end = end ? end : find_ending(base, json_endings);
+    end = end ? end : find_ending(base, plain);
     return arena_strndup(&t->arena, base, end ? (size_t)(end - base) : strlen(base), err);
+}
+
+static int read_bytes(struct trace *t, struct trace_file *f, const void *bytes, size_t size, struct error *err)
+{
+    if (!chrome_recognise(bytes, size))
+        return xspace_read(&f->space, bytes, size, f->path, &t->arena, err);
+    int rc = chrome_read(&f->chrome, bytes, size, f->path, err);
+    if (!rc)
+        rc = xspace_read(&f->space, str_text(&f->chrome.space), f->chrome.space.length, f->path, &t->arena, err);
+    if (!rc)
+        xdamage_add(&f->space.damage, &f->chrome.damage);
+    return rc;
 }
 
 static int read_file(struct trace *t, struct trace_file *f, struct error *err)
@@ -109,12 +142,12 @@ static int read_file(struct trace *t, struct trace_file *f, struct error *err)
     if (FILE_GUARD(&g, &f->map))
         return file_guard_error(&g, err);
     bool packed = gunzip_recognise(f->map.data, f->map.size);
-    int rc = packed ? 0 : xspace_read(&f->space, f->map.data, f->map.size, f->path, &t->arena, err);
+    int rc = packed ? 0 : read_bytes(t, f, f->map.data, f->map.size, err);
     file_guard_end(&g);
     if (packed)
         rc = gunzip(&f->unpacked, &f->map, err);
     if (packed && !rc)
-        rc = xspace_read(&f->space, f->unpacked.data, f->unpacked.size, f->path, &t->arena, err);
+        rc = read_bytes(t, f, f->unpacked.data, f->unpacked.size, err);
     return rc;
 }
 
@@ -164,6 +197,7 @@ int trace_open(struct trace *t, const char *const *paths, size_t n, struct error
 void trace_close(struct trace *t)
 {
     for (size_t i = 0; i < t->n_files; i++) {
+        chrome_release(&t->files[i].chrome);
         gunzip_release(&t->files[i].unpacked);
         file_map_close(&t->files[i].map);
     }

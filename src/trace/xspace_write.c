@@ -12,7 +12,6 @@
 enum { STAT_STEP = 1, STAT_ROOT, STAT_OP, STAT_MODULE, STAT_PROGRAM, STAT_CATEGORY }; // of the host plane
 enum { STAT_HLO = 1, STAT_HLO_PROGRAM };                                              // of the metadata
 enum { STAT_STARTED = 1, STAT_STOPPED = 2 };                                          // of the task environment
-enum { PLANE_NAME = 2, PLANE_LINES, PLANE_EVENT_NAMES, PLANE_STAT_NAMES, PLANE_STATS };
 
 static void put_nonzero(struct str *out, uint32_t field, int64_t v)
 {
@@ -20,20 +19,25 @@ static void put_nonzero(struct str *out, uint32_t field, int64_t v)
         pb_put_int(out, field, v);
 }
 
-// An entry of a plane's table: what number `id` is called.
-static void put_name(struct str *out, uint32_t table, int64_t id, const char *name)
+void xwrite_row(struct str *out, uint32_t table, int64_t id, struct slice name, struct slice display_name)
 {
     size_t entry = pb_begin(out, table);
     pb_put_int(out, 1, id);
     size_t metadata = pb_begin(out, 2);
     pb_put_int(out, 1, id);
-    pb_put_string(out, 2, name);
+    pb_put_bytes(out, 2, name.data, name.size);
+    if (display_name.size)
+        pb_put_bytes(out, 4, display_name.data, display_name.size);
     pb_end(out, metadata);
     pb_end(out, entry);
 }
 
-// field 3: an unsigned, 4: a signed value
-static void put_stat(struct str *out, uint32_t field, int64_t id, uint32_t kind, uint64_t v)
+static void put_name(struct str *out, uint32_t table, int64_t id, const char *name)
+{
+    xwrite_row(out, table, id, (struct slice){(const uint8_t *)name, strlen(name)}, (struct slice){NULL, 0});
+}
+
+void xwrite_number(struct str *out, uint32_t field, int64_t id, uint32_t kind, uint64_t v)
 {
     size_t stat = pb_begin(out, field);
     pb_put_int(out, 1, id);
@@ -85,13 +89,13 @@ static void put_event(struct str *out, const struct xwrite_event *e, uint64_t st
     put_nonzero(out, 3, (int64_t)((e->end_ns - e->start_ns) * 1000));
     if (e->step >= 0) {
         // What jax.profiler.StepTraceAnnotation sets: the number, and that a step begins here.
-        put_stat(out, 4, STAT_STEP, 4, (uint64_t)e->step);
-        put_stat(out, 4, STAT_ROOT, 4, 1);
+        xwrite_number(out, 4, STAT_STEP, 4, (uint64_t)e->step);
+        xwrite_number(out, 4, STAT_ROOT, 4, 1);
     }
     if (e->program) {
         put_text(out, 4, STAT_OP, e->program->name);
         put_text(out, 4, STAT_MODULE, e->program->name);
-        put_stat(out, 4, STAT_PROGRAM, 3, e->program->id);
+        xwrite_number(out, 4, STAT_PROGRAM, 3, e->program->id);
         put_text(out, 4, STAT_CATEGORY, "program");
     }
     pb_end(out, event);
@@ -100,7 +104,7 @@ static void put_event(struct str *out, const struct xwrite_event *e, uint64_t st
 static void put_line(struct str *out, struct xwrite_line *l, const struct xwrite_space *s, int64_t timestamp_ns,
                      struct names *names)
 {
-    size_t line = pb_begin(out, PLANE_LINES);
+    size_t line = pb_begin(out, XPLANE_LINE);
     put_nonzero(out, 1, l->id);
     pb_put_string(out, 2, l->name);
     put_nonzero(out, 3, timestamp_ns);
@@ -124,14 +128,14 @@ static int put_host(struct str *out, const struct xwrite_space *s, const char *p
     struct names names = {.list = calloc(n + 1, sizeof *names.list)};
     if (!names.list)
         return error_set(err, ERR_MEMORY, NULL, "no memory for the names of %zu events", n);
-    size_t plane = pb_begin(out, 1);
-    pb_put_string(out, PLANE_NAME, plane_name);
+    size_t plane = pb_begin(out, XSPACE_PLANE);
+    pb_put_string(out, XPLANE_NAME, plane_name);
     for (size_t i = 0; i < s->n_lines; i++)
         put_line(out, &s->lines[i], s, timestamp_ns, &names);
     for (size_t i = 0; i < names.n; i++)
-        put_name(out, PLANE_EVENT_NAMES, (int64_t)i + 1, names.list[i].text);
+        put_name(out, XPLANE_EVENT_NAME, (int64_t)i + 1, names.list[i].text);
     for (size_t i = 0; i < sizeof stats / sizeof *stats; i++)
-        put_name(out, PLANE_STAT_NAMES, (int64_t)i + 1, stats[i]);
+        put_name(out, XPLANE_STAT_NAME, (int64_t)i + 1, stats[i]);
     pb_end(out, plane);
     free(names.list);
     return 0;
@@ -140,7 +144,7 @@ static int put_host(struct str *out, const struct xwrite_space *s, const char *p
 // An entry of the table of events for each program: "jit_f(3)", with an xla.HloProto.
 static void put_program(struct str *out, const struct xwrite_program *p)
 {
-    size_t entry = pb_begin(out, PLANE_EVENT_NAMES);
+    size_t entry = pb_begin(out, XPLANE_EVENT_NAME);
     pb_put_uint(out, 1, p->id);
     size_t metadata = pb_begin(out, 2);
     pb_put_uint(out, 1, p->id);
@@ -153,33 +157,38 @@ static void put_program(struct str *out, const struct xwrite_program *p)
     pb_put_bytes(out, 1, p->module, p->module_bytes);
     pb_end(out, proto);
     pb_end(out, stat);
-    put_stat(out, 5, STAT_HLO_PROGRAM, 3, p->id);
+    xwrite_number(out, 5, STAT_HLO_PROGRAM, 3, p->id);
     pb_end(out, metadata);
     pb_end(out, entry);
 }
 
 static void put_programs(struct str *out, const struct xwrite_space *s)
 {
-    size_t plane = pb_begin(out, 1);
-    pb_put_string(out, PLANE_NAME, "/host:metadata");
+    size_t plane = pb_begin(out, XSPACE_PLANE);
+    pb_put_string(out, XPLANE_NAME, "/host:metadata");
     for (size_t i = 0; i < s->n_programs; i++) {
         if (s->programs[i].module_bytes)
             put_program(out, &s->programs[i]);
     }
-    put_name(out, PLANE_STAT_NAMES, STAT_HLO, "Hlo Proto");
-    put_name(out, PLANE_STAT_NAMES, STAT_HLO_PROGRAM, "program_id");
+    put_name(out, XPLANE_STAT_NAME, STAT_HLO, "Hlo Proto");
+    put_name(out, XPLANE_STAT_NAME, STAT_HLO_PROGRAM, "program_id");
+    pb_end(out, plane);
+}
+
+void xwrite_environment(struct str *out, uint64_t start_ns, uint64_t end_ns)
+{
+    size_t plane = pb_begin(out, XSPACE_PLANE);
+    pb_put_string(out, XPLANE_NAME, "Task Environment");
+    put_name(out, XPLANE_STAT_NAME, STAT_STARTED, "profile_start_time");
+    put_name(out, XPLANE_STAT_NAME, STAT_STOPPED, "profile_stop_time");
+    xwrite_number(out, XPLANE_STAT, STAT_STARTED, 3, start_ns);
+    xwrite_number(out, XPLANE_STAT, STAT_STOPPED, 3, end_ns);
     pb_end(out, plane);
 }
 
 static void put_environment(struct str *out, const struct xwrite_space *s)
 {
-    size_t plane = pb_begin(out, 1);
-    pb_put_string(out, PLANE_NAME, "Task Environment");
-    put_name(out, PLANE_STAT_NAMES, STAT_STARTED, "profile_start_time");
-    put_name(out, PLANE_STAT_NAMES, STAT_STOPPED, "profile_stop_time");
-    put_stat(out, PLANE_STATS, STAT_STARTED, 3, (uint64_t)s->epoch_ns);
-    put_stat(out, PLANE_STATS, STAT_STOPPED, 3, (uint64_t)s->epoch_ns + (s->end_ns - s->start_ns));
-    pb_end(out, plane);
+    xwrite_environment(out, (uint64_t)s->epoch_ns, (uint64_t)s->epoch_ns + (s->end_ns - s->start_ns));
 }
 
 int xspace_write(struct str *out, const struct xwrite_space *s, struct error *err)
@@ -190,7 +199,7 @@ int xspace_write(struct str *out, const struct xwrite_space *s, struct error *er
     if (s->n_programs)
         put_programs(out, s);
     put_environment(out, s);
-    pb_put_string(out, 4, s->host);
+    pb_put_string(out, XSPACE_HOST, s->host);
     return str_check(out, err);
 }
 
@@ -261,6 +270,6 @@ int xspace_append(struct str *space, const struct xwrite_space *s, int pid, stru
     if (!c.environment && !c.absolute)
         put_environment(space, s);
     if (!c.host)
-        pb_put_string(space, 4, s->host);
+        pb_put_string(space, XSPACE_HOST, s->host);
     return str_check(space, err);
 }
