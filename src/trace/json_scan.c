@@ -147,7 +147,14 @@ bool scan_value(struct json_scan *s, struct scan_value *v)
     }
 }
 
-bool scan_element(struct json_scan *s, bool first)
+static bool ended_early(struct json_scan *s, const char *what)
+{
+    return fail(s, s->at, s->at == s->end ? "it ends in the middle" : what);
+}
+
+// In a container: whether something comes, behind its comma; false at the closing bracket, which is taken, and at
+// damage.
+static bool next(struct json_scan *s, bool first, uint8_t close, const char *missing)
 {
     if (s->damage)
         return false;
@@ -155,37 +162,31 @@ bool scan_element(struct json_scan *s, bool first)
     if (!first && c == ',') {
         s->at++;
         c = peek(s);
-    } else if (!first && c != ']') {
-        return fail(s, s->at, s->at == s->end ? "it ends in the middle" : "a comma or ] is missing");
+    } else if (!first && c != close) {
+        return ended_early(s, missing);
     }
-    if (c != ']')
-        return s->at < s->end || fail(s, s->at, "it ends in the middle");
+    if (c != close)
+        return true;
     s->at++;
     return false;
+}
+
+bool scan_element(struct json_scan *s, bool first)
+{
+    return next(s, first, ']', "a comma or ] is missing") && (s->at < s->end || ended_early(s, ""));
 }
 
 bool scan_member(struct json_scan *s, struct scan_value *key, bool first)
 {
     *key = (struct scan_value){.kind = SCAN_NONE};
-    if (s->damage)
+    if (!next(s, first, '}', "a comma or } is missing"))
         return false;
-    uint8_t c = peek(s);
-    if (!first && c == ',') {
-        s->at++;
-        c = peek(s);
-    } else if (!first && c != '}') {
-        return fail(s, s->at, s->at == s->end ? "it ends in the middle" : "a comma or } is missing");
-    }
-    if (c == '}') {
-        s->at++;
-        return false;
-    }
-    if (c != '"')
-        return fail(s, s->at, s->at == s->end ? "it ends in the middle" : "a key is no text");
+    if (s->at == s->end || *s->at != '"')
+        return ended_early(s, "a key is no text");
     if (!text(s, key))
         return false;
     if (peek(s) != ':')
-        return fail(s, s->at, s->at == s->end ? "it ends in the middle" : "a colon is missing");
+        return ended_early(s, "a colon is missing");
     s->at++;
     return true;
 }

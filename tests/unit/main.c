@@ -71,6 +71,15 @@ const char *test_dir(void)
     return directory;
 }
 
+const char *test_below(const char *name)
+{
+    static char path[4][1024];
+    static int turn;
+    turn = (turn + 1) % 4;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", test_dir(), name);
+    return path[turn];
+}
+
 const char *test_top(void)
 {
     const char *top = getenv("TOP");

@@ -49,6 +49,8 @@ bool test_check_near(double got, double want, double tolerance, const char *file
 void test_fail_error(const char *file, int line, const char *text, const char *where, const char *message);
 // A private directory for the test, removed afterwards.
 const char *test_dir(void);
+// A path in it; the last four stay valid.
+const char *test_below(const char *name);
 // The top of the source tree (environment TOP, else the current directory): fixtures lie under TOP/tests/fixtures.
 const char *test_top(void);
 

@@ -13,15 +13,6 @@
 #include "trace/convert.h"
 #include "trace/ops.h"
 
-static const char *below(const char *name)
-{
-    static char path[4][1024];
-    static int turn;
-    turn = (turn + 1) % 4;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", test_dir(), name);
-    return path[turn];
-}
-
 // A profile in another form, as a file and as its text.
 static bool convert(const char *from, const char *to, enum trace_form form, struct str *text)
 {
@@ -62,31 +53,20 @@ TEST(trace_chrome_there_and_back)
     str_init(&after);
     for (size_t i = 0; i < sizeof recorded / sizeof *recorded; i++) {
         const char *path = fixture_profile(recorded[i]);
-        REQUIRE(convert(path, below("a.csv"), TRACE_CSV, &before));
-        REQUIRE(convert(path, below("a.json"), TRACE_CHROME, NULL));
-        REQUIRE(convert(below("a.json"), below("b.xplane.pb"), TRACE_XSPACE, NULL));
-        REQUIRE(convert(below("b.xplane.pb"), below("b.csv"), TRACE_CSV, &after));
+        REQUIRE(convert(path, test_below("a.csv"), TRACE_CSV, &before));
+        REQUIRE(convert(path, test_below("a.json"), TRACE_CHROME, NULL));
+        REQUIRE(convert(test_below("a.json"), test_below("b.xplane.pb"), TRACE_XSPACE, NULL));
+        REQUIRE(convert(test_below("b.xplane.pb"), test_below("b.csv"), TRACE_CSV, &after));
         CHECK(before.length > 1000 && strcmp(str_text(&before), str_text(&after)) == 0);
-        REQUIRE(convert(below("a.json"), below("same.csv"), TRACE_CSV, &after)); // without the profile between
+        REQUIRE(
+            convert(test_below("a.json"), test_below("same.csv"), TRACE_CSV, &after)); // without the profile between
         CHECK(strstr(str_text(&before), "\n\"") && strstr(str_text(&after), "\n\""));
-        REQUIRE(convert(below("a.json"), below("c.json"), TRACE_CHROME, &after));
-        REQUIRE(convert(path, below("a.json"), TRACE_CHROME, &before));
+        REQUIRE(convert(test_below("a.json"), test_below("c.json"), TRACE_CHROME, &after));
+        REQUIRE(convert(path, test_below("a.json"), TRACE_CHROME, &before));
         CHECK(strcmp(str_text(&before), str_text(&after)) == 0);
     }
     str_release(&before);
     str_release(&after);
-}
-
-static struct slice stat_of(const struct xplane *p, const struct xevent *e, const char *name, struct xstat *s)
-{
-    struct xstats walk = xevent_stats(p, e);
-    while (xstat_next(&walk, s)) {
-        const struct xmeta *row = xtable_find(&p->stat_table, s->metadata_id);
-        if (row && slice_is(row->name, name))
-            return row->name;
-    }
-    *s = (struct xstat){0};
-    return (struct slice){NULL, 0};
 }
 
 // What is lost, and nothing else: planes and lines without events, programs, bytes (their number stays), the difference
@@ -106,8 +86,8 @@ TEST(trace_chrome_what_is_lost)
     made_plane(&m, "/host:metadata");
     made_note(&m, 3, "a warning");
     made_note(&m, 4, "worker-3");
-    REQUIRE(convert(made_end(&m, "m"), below("m.json"), TRACE_CHROME, NULL));
-    const char *path = below("m.json");
+    REQUIRE(convert(made_end(&m, "m"), test_below("m.json"), TRACE_CHROME, NULL));
+    const char *path = test_below("m.json");
     struct trace t;
     struct error e = {0};
     REQUIRE_OK(trace_open(&t, &path, 1, &e), &e);
@@ -121,10 +101,10 @@ TEST(trace_chrome_what_is_lost)
     struct xstat s;
     REQUIRE(xevent_next(&walk, &v));
     CHECK(v.offset_ps == 1000 && v.duration_ps == 10);
-    stat_of(&x->planes[0], &v, "n", &s);
-    CHECK(s.kind == XSTAT_INT && s.integer == -7);
-    stat_of(&x->planes[0], &v, "t", &s);
-    CHECK(s.kind == XSTAT_TEXT && slice_is(s.bytes, "text"));
+    struct xstats stats = xevent_stats(&x->planes[0], &v); // in their order
+    CHECK(xstat_next(&stats, &s) && s.kind == XSTAT_INT && s.integer == -7);
+    CHECK(xstat_next(&stats, &s) && s.kind == XSTAT_TEXT && slice_is(s.bytes, "text"));
+    CHECK(!xstat_next(&stats, &s));
     CHECK(!xevent_next(&walk, &v));
     trace_close(&t);
 }
@@ -132,7 +112,7 @@ TEST(trace_chrome_what_is_lost)
 // The operations of a trace in JSON are those of the profile that it was made from, but for what only HLO says.
 TEST(trace_chrome_operations)
 {
-    const char *paths[] = {fixture_profile("tpu-v6e-4chip-inference"), below("a.json")};
+    const char *paths[] = {fixture_profile("tpu-v6e-4chip-inference"), test_below("a.json")};
     REQUIRE(convert(paths[0], paths[1], TRACE_CHROME, NULL));
     struct trace_ops ops[2];
     struct trace t[2];
@@ -187,12 +167,12 @@ static void check_reading(const struct reading *r)
     struct str csv, got, want;
     struct error e = {0};
     struct trace t;
-    const char *path = below("case.json");
+    const char *path = test_below("case.json");
     str_init(&csv);
     str_init(&got);
     str_init(&want);
     REQUIRE_OK(file_write(path, r->json, strlen(r->json), &e), &e);
-    REQUIRE(convert(path, below("case.csv"), TRACE_CSV, &csv));
+    REQUIRE(convert(path, test_below("case.csv"), TRACE_CSV, &csv));
     plain(&got, str_text(&csv));
     for (size_t i = 0; i < 8 && r->rows[i]; i++) {
         str_add(&want, r->rows[i]);
@@ -368,7 +348,7 @@ TEST(trace_chrome_readings)
 
 static bool open_text(struct trace *t, const char *json, size_t size, struct error *err)
 {
-    const char *path = below("text.json");
+    const char *path = test_below("text.json");
     *err = (struct error){0};
     return file_write(path, json, size, err) == 0 && trace_open(t, &path, 1, err) == 0;
 }

@@ -23,15 +23,6 @@ static int open_one(struct trace *t, const char *path, struct error *err)
     return trace_open(t, &path, 1, err);
 }
 
-static const char *below(const char *name)
-{
-    static char path[4][1024];
-    static int turn;
-    turn = (turn + 1) % 4;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", test_dir(), name);
-    return path[turn];
-}
-
 static void copy_bytes(const char *from, const char *to, size_t most)
 {
     struct error e = {0};
@@ -101,17 +92,17 @@ TEST(trace_session_finds_runs)
     CHECK(strstr(e.message, "holds no profile") != NULL);
     trace_close(&t);
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-        REQUIRE(mkdir(below(folders[i]), 0755) == 0);
-    copy_bytes(fixture("cpu-small.xplane.pb"), below("plugins/profile/2026_01_01/old.xplane.pb"), SIZE_MAX);
-    copy_bytes(fixture("gpu-gtx1080ti-2x.xplane.pb"), below("plugins/profile/2026_01_02/b.xplane.pb"), SIZE_MAX);
-    copy_bytes(fixture("gpu-mi300x-jax-conv.xplane.pb.gz"), below("plugins/profile/2026_01_02/a.xplane.pb.gz"),
+        REQUIRE(mkdir(test_below(folders[i]), 0755) == 0);
+    copy_bytes(fixture("cpu-small.xplane.pb"), test_below("plugins/profile/2026_01_01/old.xplane.pb"), SIZE_MAX);
+    copy_bytes(fixture("gpu-gtx1080ti-2x.xplane.pb"), test_below("plugins/profile/2026_01_02/b.xplane.pb"), SIZE_MAX);
+    copy_bytes(fixture("gpu-mi300x-jax-conv.xplane.pb.gz"), test_below("plugins/profile/2026_01_02/a.xplane.pb.gz"),
                SIZE_MAX);
-    copy_bytes(fixture("cpu-small.xplane.pb"), below("plugins/profile/2026_01_03/tool_data.json"), SIZE_MAX);
+    copy_bytes(fixture("cpu-small.xplane.pb"), test_below("plugins/profile/2026_01_03/tool_data.json"), SIZE_MAX);
 
     // From the top, the newest run that holds any; from `profile`; a run by itself.
     static const char *const ways[] = {"", "plugins/profile", "plugins/profile/2026_01_02"};
     for (size_t i = 0; i < 3; i++) {
-        REQUIRE_OK(open_one(&t, below(ways[i]), &e), &e);
+        REQUIRE_OK(open_one(&t, test_below(ways[i]), &e), &e);
         REQUIRE(t.n_files == 2);
         CHECK(strstr(t.run, "2026_01_02") != NULL);
         CHECK_INT(t.n_other_runs, i < 2 ? 1 : 0);
@@ -120,14 +111,14 @@ TEST(trace_session_finds_runs)
         trace_close(&t);
     }
     // Several files as they are named.
-    const char *two[] = {below("plugins/profile/2026_01_02/b.xplane.pb"),
-                         below("plugins/profile/2026_01_01/old.xplane.pb")};
+    const char *two[] = {test_below("plugins/profile/2026_01_02/b.xplane.pb"),
+                         test_below("plugins/profile/2026_01_01/old.xplane.pb")};
     e = (struct error){0};
     REQUIRE_OK(trace_open(&t, two, 2, &e), &e);
     REQUIRE(t.n_files == 2 && !t.run);
     CHECK(t.files[1].host && t.files[1].host[0]);
     trace_close(&t);
-    CHECK_INT(open_one(&t, below("plugins/profile/2026_01_03/tool_data.txt"), &e), ERR_INPUT);
+    CHECK_INT(open_one(&t, test_below("plugins/profile/2026_01_03/tool_data.txt"), &e), ERR_INPUT);
     trace_close(&t);
 }
 
@@ -135,8 +126,8 @@ TEST(trace_session_damaged_gzip)
 {
     struct trace t;
     struct error e;
-    copy_bytes(fixture("gpu-mi300x-jax-conv.xplane.pb.gz"), below("cut.xplane.pb.gz"), 40000);
-    REQUIRE_OK(open_one(&t, below("cut.xplane.pb.gz"), &e), &e);
+    copy_bytes(fixture("gpu-mi300x-jax-conv.xplane.pb.gz"), test_below("cut.xplane.pb.gz"), 40000);
+    REQUIRE_OK(open_one(&t, test_below("cut.xplane.pb.gz"), &e), &e);
     CHECK_STR(t.files[0].space.damage.what, "the gzip file ends early");
     CHECK_INT(t.files[0].space.damage.offset, 40000);
     CHECK(xspace_plane(&t.files[0].space, "/device:GPU:0") != NULL);
@@ -150,19 +141,19 @@ TEST(trace_session_damaged_gzip)
     str_init(&twice);
     str_add_n(&twice, str_text(&s), n);
     str_add_n(&twice, str_text(&s), n);
-    REQUIRE_OK(file_write(below("twice.xplane.pb.gz"), str_text(&twice), twice.length, &e), &e);
+    REQUIRE_OK(file_write(test_below("twice.xplane.pb.gz"), str_text(&twice), twice.length, &e), &e);
     str_release(&twice);
-    REQUIRE_OK(open_one(&t, below("twice.xplane.pb.gz"), &e), &e);
+    REQUIRE_OK(open_one(&t, test_below("twice.xplane.pb.gz"), &e), &e);
     CHECK(!t.files[0].space.damage.what && t.files[0].space.n_planes % 2 == 0);
     trace_close(&t);
     // A byte in the middle that is another one.
     memset(s.text + n / 2, 0x55, 8);
-    REQUIRE_OK(file_write(below("bad.xplane.pb.gz"), str_text(&s), n, &e), &e);
-    REQUIRE_OK(open_one(&t, below("bad.xplane.pb.gz"), &e), &e);
+    REQUIRE_OK(file_write(test_below("bad.xplane.pb.gz"), str_text(&s), n, &e), &e);
+    REQUIRE_OK(open_one(&t, test_below("bad.xplane.pb.gz"), &e), &e);
     CHECK(t.files[0].space.damage.what && t.files[0].space.damage.offset < n);
     trace_close(&t);
     str_release(&s);
-    REQUIRE_OK(file_write(below("text.xplane.pb"), "{\"traceEvents\": []}", 19, &e), &e);
-    CHECK_INT(open_one(&t, below("text.xplane.pb"), &e), ERR_INPUT);
+    REQUIRE_OK(file_write(test_below("text.xplane.pb"), "{\"traceEvents\": []}", 19, &e), &e);
+    CHECK_INT(open_one(&t, test_below("text.xplane.pb"), &e), ERR_INPUT);
     trace_close(&t);
 }
