@@ -16,34 +16,6 @@
 
 // ---- The untraced latency
 
-// The first median of a time in a result: of its first subject, policy or case.
-static bool find_median(const json_t *o, struct quantity *out)
-{
-    static const char *const paths[] = {
-        "measured.p50_ms", "request.summary.p50", "time.summary.p50", "summary.p50", "p50_ms", "p50"};
-    const char *key;
-    json_t *v;
-    size_t i;
-    for (i = 0; i < sizeof paths / sizeof *paths; i++) {
-        *out = doc_quantity(o, paths[i]);
-        if (out->value > 0 && out->unit && out->unit[strlen(out->unit) - 1] == 's' && !strchr(out->unit, '/'))
-            return true;
-    }
-    if (json_is_array(o)) {
-        json_array_foreach(o, i, v)
-        {
-            if (find_median(v, out))
-                return true;
-        }
-    }
-    json_object_foreach((json_t *)(uintptr_t)o, key, v)
-    {
-        if (find_median(v, out))
-            return true;
-    }
-    return false;
-}
-
 static int read_against(struct cli *cli, struct trace_against *a, struct error *err)
 {
     struct record_contents contents;
@@ -56,7 +28,7 @@ static int read_against(struct cli *cli, struct trace_against *a, struct error *
     json_t *report = json_parse(contents.report, contents.report_bytes, a->record, err);
     if (!report)
         return ERR_INPUT;
-    bool found = find_median(doc_at(report, "result"), &p50);
+    bool found = doc_median(doc_at(report, "result"), &p50);
     if (found)
         a->latency_ps = quantity_base(p50) * 1e12;
     json_decref(report);

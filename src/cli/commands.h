@@ -10,6 +10,7 @@
     X(check)                                                                                                           \
     X(chips)                                                                                                           \
     X(completion)                                                                                                      \
+    X(cost)                                                                                                            \
     X(devices)                                                                                                         \
     X(embed)                                                                                                           \
     X(help)                                                                                                            \

@@ -79,3 +79,30 @@ bool doc_has(const json_t *o, const char *path, const char *value)
             return true;
     return false;
 }
+
+bool doc_median(const json_t *o, struct quantity *out)
+{
+    static const char *const paths[] = {
+        "measured.p50_ms", "request.summary.p50", "time.summary.p50", "summary.p50", "p50_ms", "p50"};
+    const char *key;
+    json_t *v;
+    size_t i;
+    for (i = 0; i < sizeof paths / sizeof *paths; i++) {
+        *out = doc_quantity(o, paths[i]);
+        if (out->value > 0 && out->unit && out->unit[strlen(out->unit) - 1] == 's' && !strchr(out->unit, '/'))
+            return true;
+    }
+    if (json_is_array(o)) {
+        json_array_foreach(o, i, v)
+        {
+            if (doc_median(v, out))
+                return true;
+        }
+    }
+    json_object_foreach((json_t *)(uintptr_t)o, key, v)
+    {
+        if (doc_median(v, out))
+            return true;
+    }
+    return false;
+}

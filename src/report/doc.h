@@ -28,4 +28,7 @@ size_t doc_samples(const json_t *o, const char *path, struct arena *a, const dou
 // Is `value` among the strings of the array at a path?
 bool doc_has(const json_t *o, const char *path, const char *value);
 
+// The first measured median of a time in a result: of its first subject, policy or case. False when it has none.
+bool doc_median(const json_t *o, struct quantity *out);
+
 #endif
