@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "models/parts.h"
+
 int bert_open(struct bert *b, const char *directory, struct error *err)
 {
     struct hf_config config;
@@ -80,26 +82,14 @@ static int stacked(struct maker *k, int layer, const char *kind, struct shape sh
     return k->b.error.code ? -1 : build_parameter(&k->b, ROLE_WEIGHT, bind.sources[0], shape, &bind);
 }
 
-static int add_bias(struct builder *b, int x, int bias)
-{
-    return build_binary(b, OP_ADD, x, build_broadcast_trailing(b, bias, x));
-}
-
 // (x - mean) / sqrt(variance + eps) * gamma + beta over the last dimension; the variance is that of the population.
 static int layer_norm(struct maker *k, int x, int gamma, int beta)
 {
     struct builder *b = &k->b;
-    int last = builder_shape(b, x)->rank - 1;
-    double n = (double)builder_shape(b, x)->dims[last];
+    int y = part_layer_norm(b, x, k->bert->config.layer_norm_eps);
     b->domain = DOMAIN_NORM;
-    int mean = build_binary_scalar(b, OP_DIVIDE, build_reduce(b, OP_ADD, x, &last, 1), n);
-    int centred = build_binary(b, OP_SUBTRACT, x, build_broadcast_leading(b, mean, x));
-    int square = build_binary(b, OP_MULTIPLY, centred, centred);
-    int variance = build_binary_scalar(b, OP_DIVIDE, build_reduce(b, OP_ADD, square, &last, 1), n);
-    int scale = build_unary(b, OP_RSQRT, build_binary_scalar(b, OP_ADD, variance, k->bert->config.layer_norm_eps));
-    int y = build_binary(b, OP_MULTIPLY, centred, build_broadcast_leading(b, scale, x));
     y = build_binary(b, OP_MULTIPLY, y, build_broadcast_trailing(b, gamma, y));
-    y = add_bias(b, y, beta);
+    y = part_add_bias(b, y, beta);
     b->domain = DOMAIN_GENERAL;
     return builder_store(b, y);
 }
@@ -143,22 +133,13 @@ static int mask_bias(struct maker *k, int mask)
     return build_select(b, is_token, build_splat(b, s, 0), build_symbol(b, s, CONST_LOWEST));
 }
 
-static int softmax(struct builder *b, int x)
-{
-    int last = builder_shape(b, x)->rank - 1;
-    int top = build_reduce(b, OP_MAXIMUM, x, &last, 1);
-    int e = build_unary(b, OP_EXP, build_binary(b, OP_SUBTRACT, x, build_broadcast_leading(b, top, x)));
-    int sum = build_reduce(b, OP_ADD, e, &last, 1);
-    return build_binary(b, OP_DIVIDE, e, build_broadcast_leading(b, sum, e));
-}
-
 static int attention(struct maker *k, int layer, int x, int bias)
 {
     struct builder *b = &k->b;
     int64_t h = k->hidden, split[4] = {k->batch, k->seq, k->heads, k->head};
     builder_scope(b, "attention projections", "layer.%d.attention.qkv", layer);
     int w = stacked(k, layer, "weight", SHAPE(DT_F32, 3 * h, h)), wb = stacked(k, layer, "bias", SHAPE(DT_F32, 3 * h));
-    int qkv = builder_store(b, add_bias(b, build_linear(b, x, w, DT_F32), wb));
+    int qkv = builder_store(b, part_add_bias(b, build_linear(b, x, w, DT_F32), wb));
 
     builder_scope(b, "scores and values", "layer.%d.attention.scores", layer);
     int part[3];
@@ -168,7 +149,7 @@ static int attention(struct maker *k, int layer, int x, int bias)
     b->domain = DOMAIN_SOFTMAX;
     scores = build_binary_scalar(b, OP_MULTIPLY, scores, 1 / sqrt((double)k->head));
     scores = build_binary(b, OP_ADD, scores, build_broadcast(b, bias, *builder_shape(b, scores), (int[]){0, 3}));
-    int p = builder_store(b, softmax(b, scores));
+    int p = builder_store(b, part_softmax(b, scores));
     b->domain = DOMAIN_GENERAL;
     int context = build_dot(b, p, part[2], 2, (int[]){0, 1}, (int[]){0, 2}, 1, (int[]){3}, (int[]){1}, DT_F32);
     context = build_transpose(b, context, (int[]){0, 2, 1, 3});
@@ -177,7 +158,7 @@ static int attention(struct maker *k, int layer, int x, int bias)
     builder_scope(b, "attention projections", "layer.%d.attention.output", layer);
     w = layer_weight(k, layer, "attention.output.dense.weight", SHAPE(DT_F32, h, h));
     wb = layer_weight(k, layer, "attention.output.dense.bias", SHAPE(DT_F32, h));
-    int y = add_bias(b, build_linear(b, context, w, DT_F32), wb);
+    int y = part_add_bias(b, build_linear(b, context, w, DT_F32), wb);
     return builder_store(b, build_binary(b, OP_ADD, y, x));
 }
 
@@ -187,7 +168,7 @@ static int activation(struct builder *b, enum hf_activation kind, int x)
     case HF_RELU:
         return build_binary_scalar(b, OP_MAXIMUM, x, 0);
     case HF_SILU:
-        return build_binary(b, OP_MULTIPLY, x, build_unary(b, OP_LOGISTIC, x));
+        return part_silu(b, x);
     case HF_TANH:
         return build_unary(b, OP_TANH, x);
     case HF_GELU_TANH: { // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
@@ -213,12 +194,12 @@ static int mlp(struct maker *k, int layer, int x)
     builder_scope(b, "MLP", "layer.%d.mlp.up", layer);
     int w = layer_weight(k, layer, "intermediate.dense.weight", SHAPE(DT_F32, wide, h));
     int wb = layer_weight(k, layer, "intermediate.dense.bias", SHAPE(DT_F32, wide));
-    int y = add_bias(b, build_linear(b, x, w, DT_F32), wb);
+    int y = part_add_bias(b, build_linear(b, x, w, DT_F32), wb);
     y = builder_store(b, activation(b, k->bert->config.hidden_act, y));
     builder_scope(b, "MLP", "layer.%d.mlp.down", layer);
     w = layer_weight(k, layer, "output.dense.weight", SHAPE(DT_F32, h, wide));
     wb = layer_weight(k, layer, "output.dense.bias", SHAPE(DT_F32, h));
-    y = add_bias(b, build_linear(b, y, w, DT_F32), wb);
+    y = part_add_bias(b, build_linear(b, y, w, DT_F32), wb);
     return builder_store(b, build_binary(b, OP_ADD, y, x));
 }
 

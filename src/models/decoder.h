@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Causal decoders of the Llama family, with what Qwen3 adds: RMS norms, rotary positions (half split), grouped queries,
+// norms of queries and keys, SwiGLU. As a text encoder (taps of the residual stream), for a prompt, and for one token
+// behind a cache.
+#ifndef MODELS_DECODER_H
+#define MODELS_DECODER_H
+
+#include "ir/builder.h"
+
+enum { DECODER_MAX_TAPS = 8 };
+
+struct decoder_config {
+    int64_t hidden, layers, heads, kv_heads, head_dim, intermediate, vocab;
+    double eps, rope_theta;
+    bool qk_norm;       // learned RMS norms of every head's queries and keys, before the rotation
+    bool tied;          // the head is the embedding table
+    const char *prefix; // of tensor names: "model."
+};
+
+enum decoder_phase {
+    DECODER_TAPS,    // the residual stream behind some layers, one behind the other for each token
+    DECODER_PREFILL, // a prompt: logits of its last token, and the cache
+    DECODER_STEP,    // one more token for every sequence, behind a cache of `seq` tokens
+};
+
+struct decoder_build {
+    enum decoder_phase phase;
+    int64_t batch, seq;
+    int taps[DECODER_MAX_TAPS], n_taps; // layers from 1, ascending; what comes behind the last is not built
+    bool trace;                         // also return the stream behind every layer, "layer.0", ...
+};
+
+// Builds the f32 module. Inputs: "input_ids" s32 [batch, seq] (or [batch, 1]), "attention_mask" s32 [batch, seq] (1 on
+// tokens; a key is seen by later queries only, and only where it is a token), "rope_cos" and "rope_sin" f32
+// [seq, head_dim / 2] (or [1, ...]). A step has "position" s32 in place of the mask, and states "cache.N.key",
+// "cache.N.value" [batch, seq, kv heads, head_dim].
+// Results: "context" [batch, seq, taps * hidden]; or "logits" [batch, vocab] and caches.
+// ERR_USAGE for sizes out of range.
+int decoder_module(const struct decoder_config *c, const struct decoder_build *how, struct module *m,
+                   struct error *err);
+
+// The tables for positions first, first + 1, ...: n * head_dim / 2 values each.
+void decoder_rope(const struct decoder_config *c, int64_t first, int64_t n, float *cosine, float *sine);
+
+#endif

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+// The diffusion transformer of FLUX.2, and the text encoder's place in front of it.
+#include "models/flux2.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "models/parts.h"
+
+#define DOUBLE_QKV "double: qkv"
+#define DOUBLE_OUT "double: attention out"
+#define DOUBLE_MLP "double: mlp"
+#define LINEAR_1   "single: linear1"
+#define LINEAR_2   "single: linear2"
+#define MODULATE   "modulate and gate"
+
+// Vectors that a stream's tokens share in a step: (1 + scale) norm(x) + shift, and x + gate * y.
+struct modulation {
+    int shift, scale, gate;
+};
+
+struct maker {
+    struct builder b;
+    const struct flux2_dit_config *c;
+    int64_t batch, text, image, hidden; // image: tokens, references included
+    int cosine, sine;
+};
+
+// A name with a number in it, or "" after a failure.
+static const char *named(struct maker *k, const char *fmt, int i, const char *rest)
+{
+    const char *name = arena_printf(k->b.module->arena, &k->b.error, "%s.%d.%s", fmt, i, rest);
+    return name ? name : "";
+}
+
+static int linear(struct maker *k, int x, const char *name, int64_t out)
+{
+    return builder_store(&k->b, part_linear(&k->b, x, name, out));
+}
+
+// x [batch, tokens, hidden] combined with a vector per image.
+static int over_tokens(struct maker *k, int vector, int x)
+{
+    return build_broadcast(&k->b, vector, *builder_shape(&k->b, x), (int[]){0, 2});
+}
+
+static int modulate(struct maker *k, int x, struct modulation m)
+{
+    struct builder *b = &k->b;
+    int scale = over_tokens(k, build_binary_scalar(b, OP_ADD, m.scale, 1), x);
+    return builder_store(b,
+                         build_binary(b, OP_ADD, build_binary(b, OP_MULTIPLY, x, scale), over_tokens(k, m.shift, x)));
+}
+
+static int add_gated(struct maker *k, int x, int gate, int y)
+{
+    struct builder *b = &k->b;
+    return builder_store(b, build_binary(b, OP_ADD, x, build_binary(b, OP_MULTIPLY, over_tokens(k, gate, y), y)));
+}
+
+static int norm(struct maker *k, int x)
+{
+    return builder_store(&k->b, part_layer_norm(&k->b, x, k->c->eps));
+}
+
+// Norm and modulation, each a row of its own.
+static int adapt(struct maker *k, int x, struct modulation m, const char *where)
+{
+    builder_scope(&k->b, "norm", "%s.norm", where);
+    x = norm(k, x);
+    builder_scope(&k->b, MODULATE, "%s.modulate", where);
+    return modulate(k, x, m);
+}
+
+// Part i of n of the last dimension of a vector per image, or of tokens.
+static int part(struct maker *k, int x, int i, int n)
+{
+    int last = builder_shape(&k->b, x)->rank - 1;
+    int64_t wide = x < 0 ? 0 : builder_shape(&k->b, x)->dims[last] / n;
+    return build_slice_axis(&k->b, x, last, i * wide, (i + 1) * wide);
+}
+
+// [batch, time channels]: cosines, then sines, of t times 10000^(-k / half).
+static int time_waves(struct maker *k, int t)
+{
+    struct builder *b = &k->b;
+    int64_t half = k->c->time_channels / 2;
+    struct shape s = SHAPE(DT_F32, k->batch, half);
+    int log_step = build_binary_scalar(b, OP_MULTIPLY, build_iota(b, s, 1), -9.210340371976184 / (double)half);
+    int angle = build_binary(b, OP_MULTIPLY, build_unary(b, OP_EXP, log_step), build_broadcast(b, t, s, (int[]){0}));
+    int both[2] = {build_unary(b, OP_COSINE, angle), build_unary(b, OP_SINE, angle)};
+    return build_concatenate(b, both, 2, 1);
+}
+
+static int modulation_vector(struct maker *k, int vector, const char *name, int64_t parts)
+{
+    return linear(k, part_silu(&k->b, vector), name, parts * k->hidden);
+}
+
+static struct modulation modulation_of(struct maker *k, int vector, int set, int sets)
+{
+    return (struct modulation){part(k, vector, 3 * set, 3 * sets), part(k, vector, 3 * set + 1, 3 * sets),
+                               part(k, vector, 3 * set + 2, 3 * sets)};
+}
+
+// Queries (0), keys (1) or values (2) of the product's columns: [batch, tokens, heads, head_dim].
+static int heads_of(struct maker *k, int qkv, int which)
+{
+    struct builder *b = &k->b;
+    int64_t tokens = qkv < 0 ? 0 : builder_shape(b, qkv)->dims[1];
+    int x = build_slice_axis(b, qkv, 2, which * k->hidden, (which + 1) * k->hidden);
+    return build_reshape(b, x, 4, (int64_t[]){k->batch, tokens, k->c->heads, k->c->head_dim});
+}
+
+// Normalised per head and rotated; the tokens are number `from` and on of the sequence.
+static int turned(struct maker *k, int qkv, int which, int64_t from, const char *tensor)
+{
+    struct builder *b = &k->b;
+    int x = heads_of(k, qkv, which);
+    int64_t tokens = x < 0 ? 0 : builder_shape(b, x)->dims[1];
+    int weight = build_weight(b, tensor, SHAPE(DT_F32, k->c->head_dim));
+    x = builder_store(b, part_rms_norm(b, x, weight, k->c->eps));
+    int c = build_slice_axis(b, k->cosine, 0, from, from + tokens),
+        s = build_slice_axis(b, k->sine, 0, from, from + tokens);
+    return builder_store(b, part_rotate_pairs(b, x, c, s));
+}
+
+// One stream (text or image) of a double block.
+struct stream {
+    const char *name, *norm_q, *norm_k, *out, *mlp;
+    const char *projections[3];
+    int64_t from; // its first token in the sequence
+};
+static const struct stream streams[2] = {
+    {"text",
+     "attn.norm_added_q.weight",
+     "attn.norm_added_k.weight",
+     "attn.to_add_out.weight",
+     "ff_context",
+     {"add_q_proj", "add_k_proj", "add_v_proj"},
+     0},
+    {"image", "attn.norm_q.weight", "attn.norm_k.weight", "attn.to_out.0.weight", "ff", {"to_q", "to_k", "to_v"}, 1},
+};
+
+static int feed_forward(struct maker *k, int block, const struct stream *s, int x)
+{
+    struct builder *b = &k->b;
+    char rest[64];
+    builder_scope(b, DOUBLE_MLP, "double.%d.%s.mlp.in", block, s->name);
+    snprintf(rest, sizeof rest, "%s.linear_in.weight", s->mlp);
+    x = linear(k, x, named(k, "transformer_blocks", block, rest), 2 * k->c->mlp);
+    builder_scope(b, MODULATE, "double.%d.%s.mlp.gate", block, s->name);
+    x = builder_store(b, part_swiglu(b, x));
+    builder_scope(b, DOUBLE_MLP, "double.%d.%s.mlp.out", block, s->name);
+    snprintf(rest, sizeof rest, "%s.linear_out.weight", s->mlp);
+    return linear(k, x, named(k, "transformer_blocks", block, rest), k->hidden);
+}
+
+// x: text and image tokens, replaced by what the block hands on. vectors: their modulations, two sets each.
+static void double_block(struct maker *k, int block, int x[2], const int vectors[2])
+{
+    struct builder *b = &k->b;
+    int query[2], key[2], value[2];
+    struct modulation m[2][2];
+    char where[64];
+    for (int i = 0; i < 2; i++) {
+        const struct stream *s = &streams[i];
+        snprintf(where, sizeof where, "double.%d.%s.attention", block, s->name);
+        builder_scope(b, MODULATE, "%s.modulate", where);
+        for (int set = 0; set < 2; set++)
+            m[i][set] = modulation_of(k, vectors[i], set, 2);
+        int h = adapt(k, x[i], m[i][0], where);
+        builder_scope(b, DOUBLE_QKV, "double.%d.%s.qkv", block, s->name);
+        h = part_stacked_linear(b, h, named(k, "transformer_blocks", block, "attn."), s->projections,
+                                (int64_t[]){k->hidden, k->hidden, k->hidden}, 3);
+        value[i] = builder_store(b, h);
+        builder_scope(b, "rope and norm of q, k", "double.%d.%s.rope", block, s->name);
+        int64_t from = s->from ? k->text : 0;
+        query[i] = turned(k, value[i], 0, from, named(k, "transformer_blocks", block, s->norm_q));
+        key[i] = turned(k, value[i], 1, from, named(k, "transformer_blocks", block, s->norm_k));
+    }
+    builder_scope(b, "attention", "double.%d.attention", block);
+    for (int i = 0; i < 2; i++)
+        value[i] = heads_of(k, value[i], 2);
+    int all = part_attention(b, build_concatenate(b, query, 2, 1), build_concatenate(b, key, 2, 1),
+                             build_concatenate(b, value, 2, 1), -1);
+    builder_store(b, all);
+    for (int i = 0; i < 2; i++) {
+        const struct stream *s = &streams[i];
+        builder_scope(b, DOUBLE_OUT, "double.%d.%s.attention.out", block, s->name);
+        int64_t from = s->from ? k->text : 0, tokens = s->from ? k->image : k->text;
+        int y = build_slice_axis(b, all, 1, from, from + tokens);
+        y = linear(k, y, named(k, "transformer_blocks", block, s->out), k->hidden);
+        snprintf(where, sizeof where, "double.%d.%s.mlp", block, s->name);
+        builder_scope(b, MODULATE, "double.%d.%s.attention.gate", block, s->name);
+        x[i] = add_gated(k, x[i], m[i][0].gate, y);
+        y = feed_forward(k, block, s, adapt(k, x[i], m[i][1], where));
+        builder_scope(b, MODULATE, "double.%d.%s.mlp.residual", block, s->name);
+        x[i] = add_gated(k, x[i], m[i][1].gate, y);
+    }
+}
+
+static int single_block(struct maker *k, int block, int x, int vector)
+{
+    struct builder *b = &k->b;
+    char where[32];
+    snprintf(where, sizeof where, "single.%d", block);
+    builder_scope(b, MODULATE, "%s.modulate", where);
+    struct modulation m = modulation_of(k, vector, 0, 1);
+    int h = adapt(k, x, m, where);
+    builder_scope(b, LINEAR_1, "single.%d.linear1", block);
+    h = linear(k, h, named(k, "single_transformer_blocks", block, "attn.to_qkv_mlp_proj.weight"),
+               3 * k->hidden + 2 * k->c->mlp);
+    builder_scope(b, "rope and norm of q, k", "single.%d.rope", block);
+    int query = turned(k, h, 0, 0, named(k, "single_transformer_blocks", block, "attn.norm_q.weight"));
+    int key = turned(k, h, 1, 0, named(k, "single_transformer_blocks", block, "attn.norm_k.weight"));
+    builder_scope(b, "attention", "single.%d.attention", block);
+    int both[2] = {builder_store(b, part_attention(b, query, key, heads_of(k, h, 2), -1))};
+    builder_scope(b, MODULATE, "single.%d.gate", block);
+    both[1] = build_slice_axis(b, h, 2, 3 * k->hidden, 3 * k->hidden + 2 * k->c->mlp);
+    both[1] = builder_store(b, part_swiglu(b, both[1]));
+    builder_scope(b, LINEAR_2, "single.%d.linear2", block);
+    h = linear(k, build_concatenate(b, both, 2, 2), named(k, "single_transformer_blocks", block, "attn.to_out.weight"),
+               k->hidden);
+    builder_scope(b, MODULATE, "single.%d.residual", block);
+    return add_gated(k, x, m.gate, h);
+}
+
+// The vector of the time, and what follows from it: modulations of text, image and single blocks, and of the output.
+static void times(struct maker *k, int timestep, int vectors[4])
+{
+    static const struct {
+        const char *scope, *tensor;
+        int parts;
+    } rows[4] = {{"modulation.text", "double_stream_modulation_txt.linear.weight", 6},
+                 {"modulation.image", "double_stream_modulation_img.linear.weight", 6},
+                 {"modulation.single", "single_stream_modulation.linear.weight", 3},
+                 {"modulation.out", "norm_out.linear.weight", 2}};
+    struct builder *b = &k->b;
+    builder_scope(b, "time and modulations", "time");
+    int v = builder_store(b, time_waves(k, timestep));
+    v = linear(k, v, "time_guidance_embed.timestep_embedder.linear_1.weight", k->hidden);
+    v = linear(k, part_silu(b, v), "time_guidance_embed.timestep_embedder.linear_2.weight", k->hidden);
+    for (int i = 0; i < 4; i++) {
+        builder_scope(b, "time and modulations", "%s", rows[i].scope);
+        vectors[i] = modulation_vector(k, v, rows[i].tensor, rows[i].parts);
+    }
+}
+
+static void trace(struct maker *k, bool wanted, const char *kind, int block, int x)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s.%d", kind, block);
+    if (wanted)
+        build_result(&k->b, name, x);
+}
+
+int flux2_dit_module(const struct flux2_config *f, const struct flux2_build *how, struct module *m, struct error *err)
+{
+    const struct flux2_dit_config *c = &f->dit;
+    struct maker k = {.c = c,
+                      .batch = how->batch,
+                      .text = f->text_tokens,
+                      .image = how->rows * how->columns + how->reference,
+                      .hidden = c->heads * c->head_dim};
+    struct builder *b = &k.b;
+    int vectors[4], x[2];
+    int64_t all = k.text + k.image;
+    builder_init(b, m);
+    int latent = build_parameter(b, ROLE_INPUT, "latent", SHAPE(DT_F32, k.batch, k.image, c->channels), NULL);
+    int context = build_parameter(b, ROLE_INPUT, "context", SHAPE(DT_F32, k.batch, k.text, c->joint), NULL);
+    int timestep = build_parameter(b, ROLE_INPUT, "timestep", SHAPE(DT_F32, k.batch), NULL);
+    k.cosine = build_parameter(b, ROLE_INPUT, "rope_cos", SHAPE(DT_F32, all, c->head_dim / 2), NULL);
+    k.sine = build_parameter(b, ROLE_INPUT, "rope_sin", SHAPE(DT_F32, all, c->head_dim / 2), NULL);
+    times(&k, timestep, vectors);
+    builder_scope(b, "context embedder", "context");
+    x[0] = linear(&k, context, "context_embedder.weight", k.hidden);
+    builder_scope(b, "image in and out", "image.in");
+    x[1] = linear(&k, latent, "x_embedder.weight", k.hidden);
+    for (int i = 0; i < c->double_blocks; i++) {
+        double_block(&k, i, x, vectors);
+        trace(&k, how->trace, "double.text", i, x[0]);
+        trace(&k, how->trace, "double.image", i, x[1]);
+    }
+    builder_scope(b, MODULATE, "join");
+    int z = builder_store(b, build_concatenate(b, x, 2, 1));
+    for (int i = 0; i < c->single_blocks; i++) {
+        z = single_block(&k, i, z, vectors[2]);
+        trace(&k, how->trace, "single", i, z);
+    }
+    builder_scope(b, "norm", "out.norm");
+    z = norm(&k, build_slice_axis(b, z, 1, k.text, k.text + how->rows * how->columns));
+    builder_scope(b, MODULATE, "out.modulate"); // here the scale comes first
+    z = modulate(&k, z, (struct modulation){.scale = part(&k, vectors[3], 0, 2), .shift = part(&k, vectors[3], 1, 2)});
+    builder_scope(b, "image in and out", "image.out");
+    build_result(b, "velocity", linear(&k, z, "proj_out.weight", c->channels));
+    return builder_finish(b, err);
+}
+
+int flux2_text_module(const struct flux2_config *c, int64_t batch, bool trace_layers, struct module *m,
+                      struct error *err)
+{
+    struct decoder_build how = {
+        .phase = DECODER_TAPS, .batch = batch, .seq = c->text_tokens, .n_taps = 3, .trace = trace_layers};
+    memcpy(how.taps, c->taps, sizeof c->taps);
+    return decoder_module(&c->text, &how, m, err);
+}
+
+int flux2_tokens(int64_t height, int64_t width, int64_t *rows, int64_t *columns, struct error *err)
+{
+    const int64_t sides[2] = {height, width};
+    for (int i = 0; i < 2; i++) {
+        if (sides[i] < 64 || sides[i] > 4096 || sides[i] % 16)
+            return error_set(err, ERR_USAGE, i ? "--width" : "--height",
+                             "must be a multiple of 16 from 64 to 4096, not %" PRId64, sides[i]);
+    }
+    *rows = height / 16;
+    *columns = width / 16;
+    return 0;
+}
+
+// Positions along the four axes: time, row, column, index of a text token.
+static void rope_of(const struct flux2_dit_config *c, const int64_t position[FLUX2_AXES], float *cosine, float *sine)
+{
+    int64_t at = 0;
+    for (int axis = 0; axis < FLUX2_AXES; axis++) {
+        for (int64_t i = 0; i < c->axes[axis] / 2; i++, at++)
+            part_rope_angle((double)position[axis], i, c->axes[axis], c->rope_theta, &cosine[at], &sine[at]);
+    }
+}
+
+void flux2_rope(const struct flux2_config *c, int64_t rows, int64_t columns, int n_references,
+                const int64_t (*references)[2], float *cosine, float *sine)
+{
+    int64_t half = c->dit.head_dim / 2, at = 0;
+    for (int64_t i = 0; i < c->text_tokens; i++, at += half)
+        rope_of(&c->dit, (int64_t[]){0, 0, 0, i}, cosine + at, sine + at);
+    for (int r = -1; r < n_references; r++) { // -1: the image itself
+        int64_t wide = r < 0 ? columns : references[r][1], n = (r < 0 ? rows : references[r][0]) * wide;
+        for (int64_t i = 0; i < n; i++, at += half)
+            rope_of(&c->dit, (int64_t[]){r < 0 ? 0 : 10 + 10 * r, i / wide, i % wide, 0}, cosine + at, sine + at);
+    }
+}

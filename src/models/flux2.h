@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// FLUX.2 klein: a Qwen3 text encoder, a diffusion transformer of double and single blocks, and an image autoencoder.
+// Tensor names are those of diffusers. Images are [batch, height, width, 3] in [-1, 1]; a token is 16 by 16 pixels (the
+// autoencoder's 8, folded 2 by 2), tokens go row by row.
+#ifndef MODELS_FLUX2_H
+#define MODELS_FLUX2_H
+
+#include "models/decoder.h"
+
+enum { FLUX2_AXES = 4, FLUX2_LEVELS = 4 };
+
+struct flux2_dit_config {
+    int64_t double_blocks, single_blocks, heads, head_dim, joint, channels; // channels of a token, in and out
+    int64_t time_channels, mlp;                                             // mlp: width, 3 times the hidden size
+    int64_t axes[FLUX2_AXES];                                               // features that each position rotates
+    double rope_theta, eps;
+};
+
+struct flux2_vae_config {
+    int64_t channels[FLUX2_LEVELS], layers, latent, groups; // channels of the levels, from the image inwards
+    double eps, batch_norm_eps;
+};
+
+struct flux2_config {
+    const char *name;
+    struct decoder_config text;
+    struct flux2_dit_config dit;
+    struct flux2_vae_config vae;
+    int taps[3];                // layers of the text encoder, from 1
+    int64_t text_tokens, steps; // of a request
+    bool guided;                // base models: every step is run with and without the prompt
+};
+
+// "flux2-klein-4b", "flux2-klein-9b", "flux2-klein-base-4b", "flux2-klein-base-9b", "flux2-tiny" (random weights for
+// tests). NULL when there is none; flux2_name(i) is NULL past the last.
+const struct flux2_config *flux2_builtin(const char *name);
+const char *flux2_name(int i);
+// From a diffusers folder: transformer/, text_encoder/ and vae/config.json, and model_index.json (is_distilled).
+// Strings borrow from the directory's name. ERR_INPUT names the file and the key.
+int flux2_open(struct flux2_config *c, const char *directory, struct error *err);
+bool flux2_is_folder(const char *directory); // has transformer/config.json and vae/config.json
+
+struct flux2_build {
+    int64_t batch;
+    int64_t rows, columns; // tokens of the image
+    int64_t reference;     // tokens of reference images behind them
+    bool trace;            // also return what every block hands on
+};
+// ERR_USAGE unless height and width are multiples of 16 from 64 to 4096.
+int flux2_tokens(int64_t height, int64_t width, int64_t *rows, int64_t *columns, struct error *err);
+
+// Text encoder: "context" [batch, text_tokens, joint] from the inputs of decoder_module.
+int flux2_text_module(const struct flux2_config *c, int64_t batch, bool trace, struct module *m, struct error *err);
+// One step: "velocity" [batch, tokens, channels] from "latent" [batch, tokens + reference, channels], "context"
+// [batch, text_tokens, joint], "timestep" f32 [batch] (sigma times 1000), "rope_cos" and "rope_sin" f32
+// [text_tokens + tokens + reference, head_dim / 2].
+int flux2_dit_module(const struct flux2_config *c, const struct flux2_build *how, struct module *m, struct error *err);
+// "image" from "latent" [batch, tokens, channels].
+int flux2_decoder_module(const struct flux2_config *c, const struct flux2_build *how, struct module *m,
+                         struct error *err);
+// "latent" [batch, tokens, channels] from "image": the mean, normalised.
+int flux2_encoder_module(const struct flux2_config *c, const struct flux2_build *how, struct module *m,
+                         struct error *err);
+
+// The tables of flux2_dit_module: text tokens first, then the image, then one reference of the given rows and columns
+// for each of n_references.
+void flux2_rope(const struct flux2_config *c, int64_t rows, int64_t columns, int n_references,
+                const int64_t (*references)[2], float *cosine, float *sine);
+
+#endif

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "models/flux2.h"
+
+#define QWEN3(hidden_size, width, is_tied)                                                                             \
+    {                                                                                                                  \
+        .hidden = (hidden_size), .layers = 36, .heads = 32, .kv_heads = 8, .head_dim = 128, .intermediate = (width),   \
+        .vocab = 151936, .eps = 1e-6, .rope_theta = 1e6, .qk_norm = true, .tied = (is_tied), .prefix = "model."        \
+    }
+#define DIT(n_double, n_single, n_heads, joint_width)                                                                  \
+    {                                                                                                                  \
+        .double_blocks = (n_double), .single_blocks = (n_single), .heads = (n_heads), .head_dim = 128,                 \
+        .joint = (joint_width), .channels = 128, .time_channels = 256, .mlp = 3 * (n_heads)*128,                       \
+        .axes = {32, 32, 32, 32}, .rope_theta = 2000, .eps = 1e-6                                                      \
+    }
+#define VAE                                                                                                            \
+    {                                                                                                                  \
+        .channels = {128, 256, 512, 512}, .layers = 2, .latent = 32, .groups = 32, .eps = 1e-6, .batch_norm_eps = 1e-4 \
+    }
+#define KLEIN(model, text_config, dit_config, n_steps, is_guided)                                                      \
+    {                                                                                                                  \
+        .name = (model), .text = text_config, .dit = dit_config, .vae = VAE, .taps = {9, 18, 27}, .text_tokens = 512,  \
+        .steps = (n_steps), .guided = (is_guided)                                                                      \
+    }
+
+static const struct flux2_config list[] = {
+    KLEIN("flux2-klein-4b", QWEN3(2560, 9728, true), DIT(5, 20, 24, 7680), 4, false),
+    KLEIN("flux2-klein-9b", QWEN3(4096, 12288, false), DIT(8, 24, 32, 12288), 4, false),
+    KLEIN("flux2-klein-base-4b", QWEN3(2560, 9728, true), DIT(5, 20, 24, 7680), 50, true),
+    KLEIN("flux2-klein-base-9b", QWEN3(4096, 12288, false), DIT(8, 24, 32, 12288), 50, true),
+    {.name = "flux2-tiny",
+     .text = {.hidden = 48,
+              .layers = 6,
+              .heads = 4,
+              .kv_heads = 2,
+              .head_dim = 16,
+              .intermediate = 96,
+              .vocab = 512,
+              .eps = 1e-6,
+              .rope_theta = 1e6,
+              .qk_norm = true,
+              .tied = true,
+              .prefix = "model."},
+     .dit = {.double_blocks = 2,
+             .single_blocks = 3,
+             .heads = 2,
+             .head_dim = 32,
+             .joint = 144,
+             .channels = 16,
+             .time_channels = 256,
+             .mlp = 192,
+             .axes = {8, 8, 8, 8},
+             .rope_theta = 2000,
+             .eps = 1e-6},
+     .vae = {.channels = {8, 16, 32, 32}, .layers = 2, .latent = 4, .groups = 4, .eps = 1e-6, .batch_norm_eps = 1e-4},
+     .taps = {1, 3, 5},
+     .text_tokens = 512,
+     .steps = 4},
+};
+
+const char *flux2_name(int i)
+{
+    return i >= 0 && i < (int)(sizeof list / sizeof *list) ? list[i].name : NULL;
+}
+
+const struct flux2_config *flux2_builtin(const char *name)
+{
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        if (strcmp(list[i].name, name) == 0)
+            return &list[i];
+    }
+    return NULL;
+}
+
+// ---- folders
+
+struct file {
+    char path[1100];
+    json_t *root;
+};
+
+static int open_file(struct file *f, const char *directory, const char *name, struct error *err)
+{
+    struct str text;
+    json_error_t at;
+    str_init(&text);
+    f->root = NULL;
+    int rc = 0;
+    if (snprintf(f->path, sizeof f->path, "%s/%s", directory, name) >= (int)sizeof f->path)
+        rc = error_set(err, ERR_INPUT, directory, "the path is too long");
+    if (!rc)
+        rc = file_read(&text, f->path, (size_t)1 << 20, err);
+    if (!rc) {
+        f->root = json_loadb(str_text(&text), text.length, JSON_REJECT_DUPLICATES, &at);
+        if (!json_is_object(f->root))
+            rc = error_set(err, ERR_INPUT, f->path, "is no JSON object (line %d)", f->root ? 1 : at.line);
+    }
+    str_release(&text);
+    return rc;
+}
+
+static int number(const struct file *f, const char *key, int64_t most, int64_t *out, struct error *err)
+{
+    int rc = json_get_int(f->root, key, f->path, out, err);
+    if (!rc && (*out < 1 || *out > most))
+        rc = error_set(err, ERR_INPUT, f->path, "\"%s\" is %" PRId64 ": it must be between 1 and %" PRId64, key, *out,
+                       most);
+    return rc;
+}
+
+// A list of exactly n numbers, each from 1 to `most`.
+static int numbers(const struct file *f, const char *key, int n, int64_t most, int64_t *out, struct error *err)
+{
+    const json_t *values = json_object_get(f->root, key);
+    if (!json_is_array(values) || json_array_size(values) != (size_t)n)
+        return error_set(err, ERR_INPUT, f->path, "\"%s\" is no list of %d numbers", key, n);
+    for (int i = 0; i < n; i++) {
+        const json_t *v = json_array_get(values, (size_t)i);
+        out[i] = json_is_integer(v) ? json_integer_value(v) : 0;
+        if (out[i] < 1 || out[i] > most)
+            return error_set(err, ERR_INPUT, f->path, "\"%s\"[%d] is not between 1 and %" PRId64, key, i, most);
+    }
+    return 0;
+}
+
+struct field {
+    const char *key;
+    int64_t *to, most;
+};
+
+static int fields(const struct file *f, const struct field *list_of, size_t n, struct error *err)
+{
+    int rc = 0;
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = number(f, list_of[i].key, list_of[i].most, list_of[i].to, err);
+    return rc;
+}
+
+static int read_dit(const struct file *f, struct flux2_dit_config *c, struct error *err)
+{
+    const struct field of[] = {{"num_layers", &c->double_blocks, 1024},
+                               {"num_single_layers", &c->single_blocks, 1024},
+                               {"num_attention_heads", &c->heads, 1024},
+                               {"attention_head_dim", &c->head_dim, 1024},
+                               {"joint_attention_dim", &c->joint, 1 << 20},
+                               {"in_channels", &c->channels, 1 << 16},
+                               {"timestep_guidance_channels", &c->time_channels, 1 << 16}};
+    double ratio = 0;
+    int rc = fields(f, of, sizeof of / sizeof *of, err);
+    if (!rc)
+        rc = numbers(f, "axes_dims_rope", FLUX2_AXES, 1024, c->axes, err);
+    if (!rc)
+        rc = json_get_double_or(f->root, "mlp_ratio", f->path, 3, &ratio, err);
+    if (!rc)
+        rc = json_get_double_or(f->root, "rope_theta", f->path, 2000, &c->rope_theta, err);
+    if (!rc)
+        rc = json_get_double_or(f->root, "eps", f->path, 1e-6, &c->eps, err);
+    if (rc)
+        return rc;
+    if (!(ratio > 0 && ratio <= 64) || !(c->rope_theta > 1) || !(c->eps >= 0))
+        return error_set(err, ERR_INPUT, f->path, "\"mlp_ratio\", \"rope_theta\" or \"eps\" is out of range");
+    int64_t sum = 0;
+    for (int i = 0; i < FLUX2_AXES; i++)
+        sum += c->axes[i] % 2 ? -1 - c->head_dim : c->axes[i];
+    if (sum != c->head_dim || c->time_channels % 2)
+        return error_set(err, ERR_INPUT, f->path,
+                         "\"axes_dims_rope\" are not even numbers that add up to the head's %" PRId64
+                         ", or \"timestep_guidance_channels\" is odd",
+                         c->head_dim);
+    if (json_is_true(json_object_get(f->root, "guidance_embeds")))
+        return error_set(err, ERR_INPUT, f->path,
+                         "\"guidance_embeds\" is true: models with a guidance embedding "
+                         "(FLUX.2-dev) are not supported");
+    c->mlp = (int64_t)(ratio * (double)(c->heads * c->head_dim));
+    return 0;
+}
+
+static int read_vae(const struct file *f, struct flux2_vae_config *c, struct error *err)
+{
+    const struct field of[] = {{"layers_per_block", &c->layers, 64},
+                               {"latent_channels", &c->latent, 4096},
+                               {"norm_num_groups", &c->groups, 4096}};
+    int rc = fields(f, of, sizeof of / sizeof *of, err);
+    if (!rc)
+        rc = numbers(f, "block_out_channels", FLUX2_LEVELS, 1 << 16, c->channels, err);
+    if (!rc)
+        rc = json_get_double_or(f->root, "batch_norm_eps", f->path, 1e-4, &c->batch_norm_eps, err);
+    c->eps = 1e-6;
+    for (int i = 0; i < FLUX2_LEVELS && !rc; i++) {
+        if (c->channels[i] % c->groups)
+            rc = error_set(err, ERR_INPUT, f->path,
+                           "\"norm_num_groups\" %" PRId64 " does not divide %" PRId64 " channels", c->groups,
+                           c->channels[i]);
+    }
+    return rc;
+}
+
+static int read_text(const struct file *f, struct decoder_config *c, struct error *err)
+{
+    const struct field of[] = {{"hidden_size", &c->hidden, 1 << 20},
+                               {"num_hidden_layers", &c->layers, 4096},
+                               {"num_attention_heads", &c->heads, 4096},
+                               {"num_key_value_heads", &c->kv_heads, 4096},
+                               {"head_dim", &c->head_dim, 4096},
+                               {"vocab_size", &c->vocab, 1 << 24},
+                               {"intermediate_size", &c->intermediate, 1 << 20}};
+    int rc = fields(f, of, sizeof of / sizeof *of, err);
+    if (!rc)
+        rc = json_get_double_or(f->root, "rms_norm_eps", f->path, 1e-6, &c->eps, err);
+    if (!rc)
+        rc = json_get_double_or(f->root, "rope_theta", f->path, 1e6, &c->rope_theta, err);
+    if (!rc && (c->heads % c->kv_heads || c->head_dim % 2 || !(c->rope_theta > 1)))
+        rc = error_set(err, ERR_INPUT, f->path,
+                       "\"num_key_value_heads\" does not divide \"num_attention_heads\", "
+                       "\"head_dim\" is odd, or \"rope_theta\" is not above 1");
+    c->qk_norm = true;
+    c->tied = json_is_true(json_object_get(f->root, "tie_word_embeddings"));
+    c->prefix = "model.";
+    return rc;
+}
+
+// A distilled model needs no guidance; one whose index does not say so is a base model.
+static int read_index(const struct file *f, struct flux2_config *c, struct error *err)
+{
+    (void)err;
+    c->guided = !json_is_true(json_object_get(f->root, "is_distilled"));
+    c->steps = c->guided ? 50 : 4;
+    return 0;
+}
+
+// What one part makes must be what the next takes.
+static int check_fit(const struct flux2_config *c, const char *directory, struct error *err)
+{
+    if (c->taps[2] > c->text.layers)
+        return error_set(err, ERR_INPUT, directory, "the text encoder has %" PRId64 " layers, and layer %d is read",
+                         c->text.layers, c->taps[2]);
+    if (3 * c->text.hidden != c->dit.joint)
+        return error_set(err, ERR_INPUT, directory,
+                         "the text encoder gives 3 x %" PRId64 " features and the transformer takes %" PRId64
+                         ": a 4B transformer goes with Qwen3-4B (2560), a 9B one with Qwen3-8B (4096)",
+                         c->text.hidden, c->dit.joint);
+    if (4 * c->vae.latent != c->dit.channels)
+        return error_set(err, ERR_INPUT, directory,
+                         "the transformer makes %" PRId64 " channels and the image decoder takes 4 x %" PRId64,
+                         c->dit.channels, c->vae.latent);
+    return 0;
+}
+
+int flux2_open(struct flux2_config *c, const char *directory, struct error *err)
+{
+    static const char *const names[4] = {"transformer/config.json", "vae/config.json", "text_encoder/config.json",
+                                         "model_index.json"};
+    int rc = 0;
+    memset(c, 0, sizeof *c);
+    c->name = directory;
+    c->taps[0] = 9, c->taps[1] = 18, c->taps[2] = 27;
+    c->text_tokens = 512;
+    for (int i = 0; i < 4 && !rc; i++) {
+        struct file f;
+        rc = open_file(&f, directory, names[i], err);
+        if (!rc)
+            rc = i == 0   ? read_dit(&f, &c->dit, err)
+                 : i == 1 ? read_vae(&f, &c->vae, err)
+                 : i == 2 ? read_text(&f, &c->text, err)
+                          : read_index(&f, c, err);
+        json_decref(f.root);
+    }
+    return rc ? rc : check_fit(c, directory, err);
+}
+
+bool flux2_is_folder(const char *directory)
+{
+    char path[1100];
+    bool found = true;
+    static const char *const names[2] = {"transformer/config.json", "vae/config.json"};
+    for (int i = 0; i < 2; i++) {
+        int n = snprintf(path, sizeof path, "%s/%s", directory, names[i]);
+        found = found && n < (int)sizeof path && file_exists(path);
+    }
+    return found;
+}
