@@ -8,6 +8,7 @@
 #include "trace/busy.h"
 #include "trace/clock.h"
 #include "trace/collectives_hlo.h"
+#include "trace/collectives_kinds.h"
 
 // ---- Events
 
@@ -387,8 +388,7 @@ static int walk_device(struct walking *w, size_t device, const struct trace_epoc
         rc = pair_halves(w, skip);
     if (rc)
         return rc;
-    w->out->devices[device] =
-        (struct trace_collective_device){.device = d, .compute_ps = unite(w->compute, &w->n_compute)};
+    w->out->devices[device].compute_ps = unite(w->compute, &w->n_compute);
     for (size_t i = before; i < w->n_runs; i++)
         w->runs[i].hidden_ps = hidden(w->compute, w->n_compute, &w->runs[i]);
     return 0;
@@ -445,17 +445,6 @@ static int by_time(const void *a, const void *b)
     if (x->start_ps != y->start_ps)
         return x->start_ps < y->start_ps ? -1 : 1;
     return (x->device > y->device) - (x->device < y->device);
-}
-
-static int64_t group_of(const struct collective_facts *f, int64_t device)
-{
-    for (size_t i = 0; f && i < f->n_lists; i++) {
-        for (size_t k = 0; k < f->lists[i].n; k++) {
-            if (f->lists[i].at[k] == device)
-                return (int64_t)i;
-        }
-    }
-    return -1;
 }
 
 // Runs of one collective: what each spent until the last had started.
@@ -526,11 +515,15 @@ static void make_row(struct walking *w, struct trace_collective *row, struct run
                                      .is_async = runs->is_async,
                                      .bytes = f ? f->bytes : -1,
                                      .groups = f ? f->groups : 0,
-                                     .group_size = f ? f->group_size : 0};
+                                     .group_size = f ? f->group_size : 0,
+                                     .set = f ? f->set : NULL,
+                                     .operations = 1};
     for (size_t i = 0; i < n; i++) {
         bool next = i && runs[i].device == runs[i - 1].device;
         runs[i].ordinal = next ? runs[i - 1].ordinal + 1 : 0;
-        runs[i].group = next ? runs[i - 1].group : group_of(f, (int64_t)runs[i].device);
+        runs[i].group = next            ? runs[i - 1].group
+                        : !f || !f->set ? -1
+                                        : trace_group_of(f->set, w->out->devices[runs[i].device].number);
         runs[i].wait_ps = -1;
         row->devices += !next;
     }
@@ -580,6 +573,30 @@ static int make_rows(struct walking *w)
     return 0;
 }
 
+static int name_devices(struct trace_collectives *out, struct error *err)
+{
+    int64_t *numbers;
+    int rc = trace_device_numbers(&out->found, &out->arena, &numbers, err);
+    out->devices = rc ? NULL : arena_new(&out->arena, struct trace_collective_device, out->found.n, err);
+    for (size_t i = 0; out->devices && i < out->found.n; i++)
+        out->devices[i] = (struct trace_collective_device){.device = &out->found.items[i], .number = numbers[i]};
+    return out->devices ? 0 : ERR_MEMORY;
+}
+
+static int read_facts(struct walking *w)
+{
+    struct trace_group_sets sets;
+    size_t bytes = 0;
+    for (size_t i = 0; i < w->t->n_files; i++)
+        bytes += w->t->files[i].space.bytes.size;
+    trace_group_sets_init(&sets, &w->out->arena, bytes / sizeof(int64_t));
+    int rc = collective_facts(w->t, &w->out->arena, &sets, &w->facts, &w->n_facts, w->err);
+    w->out->sets = sets.items;
+    w->out->n_sets = sets.n;
+    trace_group_sets_release(&sets);
+    return rc;
+}
+
 int trace_collectives(struct trace *t, bool copies, struct trace_collectives *out, struct error *err)
 {
     struct walking w = {.t = t, .out = out, .copies = copies, .err = err};
@@ -591,14 +608,15 @@ int trace_collectives(struct trace *t, bool copies, struct trace_collectives *ou
     if (!rc)
         rc = trace_epochs(t, &clocks, err);
     if (!rc)
-        rc = collective_facts(t, &out->arena, &w.facts, &w.n_facts, err);
-    out->devices = rc ? NULL : arena_new(&out->arena, struct trace_collective_device, out->found.n, err);
-    if (!rc && !out->devices)
-        rc = ERR_MEMORY;
+        rc = read_facts(&w);
+    if (!rc)
+        rc = name_devices(out, err);
     for (size_t i = 0; i < out->found.n && !rc; i++)
         rc = walk_guarded(&w, i, &clocks[out->found.items[i].file - t->files]);
     if (!rc)
         rc = make_rows(&w);
+    if (!rc)
+        rc = trace_collectives_add_up(out, err);
     arena_release(&w.arena);
     return rc;
 }

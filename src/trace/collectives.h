@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "trace/device.h"
+#include "trace/collectives_group.h"
 
 struct trace_collective_times {
     uint64_t runs; // on every device one
@@ -27,14 +27,17 @@ struct trace_collective {
     const char *kind;    // "all-reduce"; "copy" for an asynchronous copy
     bool is_async;
     int64_t bytes;      // of one device: operands or results, whichever is more; -1: its HLO is not in the profile
-    int64_t group_size; // devices that take part; 0: not said, which is all
+    int64_t group_size; // devices that take part, of the largest group; 0: not said
     int64_t groups;
-    uint64_t devices; // that ran it in the profile
+    const struct trace_group_set *set; // which devices they are; NULL: not known
+    uint64_t devices;                  // that ran it in the profile
+    uint64_t operations;               // 1; of an entry of `kinds` how many were added up
     struct trace_collective_times times;
 };
 
 struct trace_collective_device {
     const struct trace_device *device;
+    int64_t number;     // the runtime's, which groups name; -1: none
     int64_t compute_ps; // time that operations cover which are neither collectives nor transfers
     struct trace_collective_times times;
 };
@@ -44,6 +47,11 @@ struct trace_collectives {
     struct trace_devices found;
     struct trace_collective *rows; // by falling total
     size_t n_rows;
+    // The same added up by kind, size and group, without names; by falling total.
+    struct trace_collective *kinds;
+    size_t n_kinds;
+    struct trace_group_set **sets; // all that rows refer to, by their index
+    size_t n_sets;
     struct trace_collective_device *devices; // parallel to found.items
     uint64_t unpaired;                       // starts without an end, and the reverse; left out
 };
@@ -52,5 +60,15 @@ struct trace_collectives {
 // ERR_MEMORY. Release even after an error.
 int trace_collectives(struct trace *t, bool copies, struct trace_collectives *out, struct error *err);
 void trace_collectives_release(struct trace_collectives *c);
+
+// What makes the rates of collectives of all kinds and group sizes n comparable with that of a link: 2(n-1)/n for an
+// all-reduce, (n-1)/n where each device keeps its own part (all-gather, reduce-scatter, all-to-all), 1 for what goes
+// from one device to another or to all (permute, broadcast, send and receive). NAN where n is needed and is not known
+// (0), and for copies. Source: NVIDIA nccl-tests, doc/PERFORMANCE.md.
+double trace_bus_factor(const char *kind, int64_t n);
+// Bytes of a device over the time that it transferred them, in B/s; NAN where either is not known.
+double trace_collective_rate(const struct trace_collective *c);
+// That times the factor: what each device's links carried.
+double trace_collective_bus_rate(const struct trace_collective *c);
 
 #endif

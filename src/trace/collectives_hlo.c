@@ -110,35 +110,30 @@ static int64_t bytes_of(const struct hlo_instruction *in)
     return operands > results ? operands : results;
 }
 
-// Lists point into the arena of the attributes, which is the result's.
-static int read_groups(struct collective_facts *f, const struct hlo_module *m, const struct hlo_instruction *of,
-                       struct arena *arena, struct error *err)
-{
-    struct hlo_attributes a;
-    struct error bad = {0};
-    int rc = hlo_attributes_read(&a, m, of, arena, err);
-    if (rc)
-        return rc;
-    rc = hlo_groups_list(&a.groups, arena, &f->lists, &f->n_lists, &bad);
-    if (rc == ERR_INPUT) { // groups that make no sense are as if not said
-        f->n_lists = 0;
-        return 0;
-    }
-    f->groups = (int64_t)f->n_lists;
-    f->group_size = f->n_lists ? (int64_t)f->lists[0].n : 0;
-    if (rc && err)
-        *err = bad;
-    return rc;
-}
-
 struct collecting {
     struct arena *arena;
+    struct trace_group_sets *sets;
     struct collective_facts *facts;
     size_t n, cap;
     struct error *err;
 };
 
-static int add(struct collecting *c, const struct hlo_module *m, const struct hlo_instruction *in, uint64_t program)
+static int read_groups(struct collecting *c, struct collective_facts *f, const struct hlo_module *m,
+                       const struct hlo_instruction *of, struct arena *scratch)
+{
+    struct hlo_attributes a;
+    int rc = hlo_attributes_read(&a, m, of, scratch, c->err);
+    if (!rc)
+        rc = trace_group_sets_find(c->sets, of, &a, scratch, &f->set, c->err);
+    if (rc)
+        return rc;
+    f->groups = f->set ? (int64_t)f->set->n_groups : a.groups.count;
+    f->group_size = f->set ? (int64_t)f->set->largest : a.groups.size;
+    return 0;
+}
+
+static int add(struct collecting *c, const struct hlo_module *m, const struct hlo_instruction *in, uint64_t program,
+               struct arena *scratch)
 {
     const struct hlo_instruction *of;
     const char *kind;
@@ -157,7 +152,10 @@ static int add(struct collecting *c, const struct hlo_module *m, const struct hl
     int rc = slice_copy(c->arena, &f->name, c->err);
     if (!rc)
         rc = slice_copy(c->arena, &f->start, c->err);
-    return rc ? rc : read_groups(f, m, of, c->arena, c->err);
+    bool alone =
+        part == COLLECTIVE_DONE || strcmp(kind, "copy") == 0 || strcmp(kind, "send") == 0 ||
+        strcmp(kind, "recv") == 0; // the start has the groups; a channel's two ends are operations of their own
+    return rc || alone ? rc : read_groups(c, f, m, of, scratch);
 }
 
 struct reading {
@@ -168,20 +166,18 @@ struct reading {
 static int read_program(void *context, const struct hlo_module *m, struct arena *scratch, struct error *err)
 {
     const struct reading *r = context;
-    int rc = 0;
-    (void)scratch;
-    (void)err;
+    int rc = trace_group_sets_begin(r->c->sets, m, scratch, err);
     for (size_t i = 0; !rc && i < m->n_computations; i++) {
         for (size_t k = 0; !rc && k < m->computations[i].n_instructions; k++)
-            rc = add(r->c, m, &m->computations[i].instructions[k], r->program);
+            rc = add(r->c, m, &m->computations[i].instructions[k], r->program, scratch);
     }
     return rc;
 }
 
-int collective_facts(const struct trace *t, struct arena *arena, struct collective_facts **out, size_t *n,
-                     struct error *err)
+int collective_facts(const struct trace *t, struct arena *arena, struct trace_group_sets *sets,
+                     struct collective_facts **out, size_t *n, struct error *err)
 {
-    struct collecting c = {.arena = arena, .err = err};
+    struct collecting c = {.arena = arena, .sets = sets, .err = err};
     struct trace_program *programs;
     size_t n_programs;
     int rc = trace_programs(t, arena, &programs, &n_programs, err);

@@ -3,8 +3,7 @@
 #ifndef TRACE_COLLECTIVES_HLO_H
 #define TRACE_COLLECTIVES_HLO_H
 
-#include "ir/hlo_attributes.h"
-#include "trace/session.h"
+#include "trace/collectives_group.h"
 
 enum collective_part { COLLECTIVE_NONE, COLLECTIVE_WHOLE, COLLECTIVE_START, COLLECTIVE_DONE };
 
@@ -19,15 +18,14 @@ struct collective_facts {
     enum collective_part part;
     struct slice start; // of an end: the name of its start
     int64_t bytes;
-    int64_t groups, group_size; // 0: not said
-    struct hlo_numbers *lists;  // devices of each group
-    size_t n_lists;
+    int64_t groups, group_size;        // 0: not said
+    const struct trace_group_set *set; // NULL: not known which devices they are
 };
 
-// Of all programs in the profile, by program and name; everything in `arena`. Programs that cannot be read are left
-// out.
-int collective_facts(const struct trace *t, struct arena *arena, struct collective_facts **out, size_t *n,
-                     struct error *err);
+// Of all programs in the profile, by program and name; everything in `arena`, which is that of the sets, too. Programs
+// that cannot be read are left out.
+int collective_facts(const struct trace *t, struct arena *arena, struct trace_group_sets *sets,
+                     struct collective_facts **out, size_t *n, struct error *err);
 const struct collective_facts *collective_facts_find(const struct collective_facts *facts, size_t n, uint64_t program,
                                                      struct slice name);
 

@@ -4,16 +4,10 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/quantity.h"
 #include "trace/ops_view.h"
-
-double trace_collective_rate(const struct trace_collective *c)
-{
-    if (c->bytes < 0 || c->times.transfer_ps <= 0)
-        return NAN;
-    return (double)c->bytes * (double)c->times.matched / ((double)c->times.transfer_ps * 1e-12);
-}
 
 static void known(struct jw *w, const char *key, int64_t value, bool is_known)
 {
@@ -35,24 +29,68 @@ static void times_json(struct jw *w, const struct trace_collective_times *t)
     known(w, "transfer_ps", t->transfer_ps, t->matched > 0);
 }
 
+static void rates_json(struct jw *w, const struct trace_collective *c)
+{
+    const char *none = c->bytes < 0       ? "the size is not known: the operation's HLO is not in the profile"
+                       : c->times.matched ? "no time was spent on the transfer"
+                                          : "no partner is in the profile: waiting and transfer cannot be told apart";
+    const char *copy = "a copy is no collective", *size = "the size of the group is not known";
+    double factor = trace_bus_factor(c->kind, c->group_size), rate = trace_collective_rate(c);
+    const char *no_factor = strcmp(c->kind, "copy") == 0 ? copy : size;
+    quantity_json_kv(w, "rate",
+                     quantity_make(rate, "B/s", ORIGIN_DERIVED,
+                                   isnan(rate) ? none
+                                               : "algorithm bandwidth: bytes of one device over its transfer time, of "
+                                                 "the runs that are matched"));
+    quantity_json_kv(
+        w, "bus_factor",
+        quantity_make(factor, "1", ORIGIN_DERIVED,
+                      isnan(factor) ? no_factor : "of the kind and the size n of the group, as in nccl-tests"));
+    quantity_json_kv(w, "bus_rate",
+                     quantity_make(rate * factor, "B/s", ORIGIN_DERIVED,
+                                   isnan(rate)     ? none
+                                   : isnan(factor) ? no_factor
+                                                   : "bus bandwidth: rate times bus_factor"));
+}
+
+static void facts_json(struct jw *w, const struct trace_collective *c)
+{
+    jw_kv_string(w, "kind", c->kind);
+    jw_kv_bool(w, "is_async", c->is_async);
+    known(w, "bytes", c->bytes, c->bytes >= 0);
+    known(w, "groups", c->groups, c->groups > 0);
+    known(w, "group_size", c->group_size, c->group_size > 0);
+    known(w, "group_set", c->set ? (int64_t)c->set->index : 0, c->set != NULL);
+    jw_kv_uint(w, "devices", c->devices);
+    times_json(w, &c->times);
+    rates_json(w, c);
+}
+
 static void row_json(struct jw *w, const struct trace_collective *c)
 {
     char id[24];
     snprintf(id, sizeof id, "%" PRIu64, c->program_id);
     jw_object(w);
     jw_kv_slice(w, "name", c->name);
-    jw_kv_string(w, "kind", c->kind);
     jw_kv_string(w, "program_id", c->program_id ? id : NULL); // beyond 2^53
     jw_kv_slice(w, "module", c->module);
-    jw_kv_bool(w, "is_async", c->is_async);
-    known(w, "bytes", c->bytes, c->bytes >= 0);
-    known(w, "groups", c->groups, c->groups > 0);
-    known(w, "group_size", c->group_size, c->group_size > 0);
-    jw_kv_uint(w, "devices", c->devices);
-    times_json(w, &c->times);
-    quantity_json_kv(w, "rate",
-                     quantity_make(trace_collective_rate(c), "B/s", ORIGIN_DERIVED,
-                                   "bytes of one device over its transfer time, of the runs that are matched"));
+    facts_json(w, c);
+    jw_object_end(w);
+}
+
+static void set_json(struct jw *w, const struct trace_group_set *s)
+{
+    jw_object(w);
+    jw_kv_bool(w, "assigned", s->assigned);
+    jw_key(w, "groups");
+    jw_array(w);
+    for (size_t i = 0; i < s->n_groups; i++) {
+        jw_array(w);
+        for (size_t k = 0; k < s->groups[i].n; k++)
+            jw_int(w, s->groups[i].at[k]);
+        jw_array_end(w);
+    }
+    jw_array_end(w);
     jw_object_end(w);
 }
 
@@ -64,12 +102,27 @@ void trace_collectives_json(const struct trace *t, const struct trace_collective
     for (size_t i = 0; i < c->n_rows; i++)
         row_json(w, &c->rows[i]);
     jw_array_end(w);
+    jw_key(w, "kinds");
+    jw_array(w);
+    for (size_t i = 0; i < c->n_kinds; i++) {
+        jw_object(w);
+        jw_kv_uint(w, "operations", c->kinds[i].operations);
+        facts_json(w, &c->kinds[i]);
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+    jw_key(w, "group_sets");
+    jw_array(w);
+    for (size_t i = 0; i < c->n_sets; i++)
+        set_json(w, c->sets[i]);
+    jw_array_end(w);
     jw_key(w, "devices");
     jw_array(w);
     for (size_t i = 0; i < c->found.n; i++) {
         jw_object(w);
         jw_kv_slice(w, "name", c->devices[i].device->name);
         jw_kv_string(w, "host", c->devices[i].device->file->host);
+        known(w, "number", c->devices[i].number, c->devices[i].number >= 0);
         jw_kv_int(w, "compute_ps", c->devices[i].compute_ps);
         times_json(w, &c->devices[i].times);
         jw_object_end(w);

@@ -6,8 +6,6 @@
 #include "base/json.h"
 #include "trace/collectives.h"
 
-// Bytes of a device over the time that it transferred them, in B/s; NAN where either is not known.
-double trace_collective_rate(const struct trace_collective *c);
 // The `result` of assay.trace.collectives/1.
 void trace_collectives_json(const struct trace *t, const struct trace_collectives *c, struct jw *w);
 

@@ -119,6 +119,31 @@ void made_fact(struct made *m, const char *stat, int64_t value)
     pb_end(&m->file, at);
 }
 
+void made_bytes(struct made *m, const char *stat, struct slice value)
+{
+    close_message(m, &m->event);
+    close_message(m, &m->line);
+    size_t at = begin_stat(m, 6, stat);
+    pb_put_bytes(&m->file, 6, value.data, value.size);
+    pb_end(&m->file, at);
+}
+
+void made_program(struct made *m, const char *name, struct slice module)
+{
+    made_plane(m, "/host:metadata");
+    size_t entry = pb_begin(&m->file, 4);
+    pb_put_int(&m->file, 1, 1);
+    size_t row = pb_begin(&m->file, 2);
+    pb_put_int(&m->file, 1, 1);
+    pb_put_string(&m->file, 2, name);
+    size_t stat = begin_stat(m, 5, "Hlo Proto"), value = pb_begin(&m->file, 6);
+    pb_put_bytes(&m->file, 1, module.data, module.size);
+    pb_end(&m->file, value);
+    pb_end(&m->file, stat);
+    pb_end(&m->file, row);
+    pb_end(&m->file, entry);
+}
+
 void made_note(struct made *m, uint32_t field, const char *text)
 {
     close_plane(m);

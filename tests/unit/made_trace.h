@@ -13,6 +13,7 @@
 
 #include <stdint.h>
 
+#include "base/slice.h"
 #include "base/str.h"
 
 #define MADE_NAMES 64
@@ -34,6 +35,10 @@ void made_number(struct made *m, const char *stat, int64_t value);
 void made_note(struct made *m, uint32_t field, const char *text);
 // A number of the plane itself, before its lines or after them.
 void made_fact(struct made *m, const char *stat, int64_t value);
+// The same with bytes.
+void made_bytes(struct made *m, const char *stat, struct slice value);
+// The plane of programs, with the HLO of one: `name` is that of its entry, "m(7)", and `module` an HloModuleProto.
+void made_program(struct made *m, const char *name, struct slice module);
 // One row of a plane's table 4 (events) or 5 (statistics): what `id` is called. For profiles that are made by hand.
 void made_row(struct str *s, uint32_t table, int64_t id, const char *name);
 // Writes it into the test's folder; the path is valid until the next call.
