@@ -275,13 +275,12 @@ static int run(struct cli *cli, struct error *err)
     struct trace a = {0}, b = {0};
     struct trace_diff d;
     struct threads *threads = NULL;
-    struct trace_diff_options o = {.by = TRACE_BY_OP,
-                                   .tolerance = cli_double(cli, "tolerance", 0) / 100,
+    struct trace_diff_options o = {.tolerance = cli_double(cli, "tolerance", 0) / 100,
                                    .program = cli_string(cli, "program"),
                                    .by_step = strcmp(cli_string(cli, "by"), "step") == 0};
-    if (!o.by_step)
-        trace_ops_by_from_name(cli_string(cli, "by"), &o.by);
-    int rc = threads_new(&threads, (size_t)cli_int(cli, "threads", 0), err);
+    int rc = o.by_step ? 0 : trace_key_parse(&o.by, cli_string(cli, "by"), err);
+    if (!rc)
+        rc = threads_new(&threads, (size_t)cli_int(cli, "threads", 0), err);
     if (rc)
         return rc;
     rc = trace_open(&a, &cli->operands[0], 1, err);
@@ -295,6 +294,12 @@ static int run(struct cli *cli, struct error *err)
     trace_close(&b);
     threads_free(threads);
     return rc;
+}
+
+static void key_words(struct str *out)
+{
+    trace_key_words(out);
+    str_add(out, "step\n");
 }
 
 static const char *const description[] = {
@@ -314,9 +319,10 @@ static const struct option options[] = {
     {.name = "by",
      .kind = OPTION_STRING,
      .preset = "op",
-     .choices = "op category scope source step",
-     .help = "what a row is: an operation of a program, a category, a name of the framework, a line of the source, or "
-             "a step of a device"},
+     .argument = "KEY",
+     .words = key_words,
+     .help = "what a row is: op, name, category, module, scope, scope:N, source or stat:NAME, as `assay trace ops` has "
+             "them, or step, a step of a device"},
     {.name = "program",
      .kind = OPTION_STRING,
      .argument = "NAME",

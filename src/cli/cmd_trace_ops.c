@@ -141,7 +141,7 @@ static void summary(struct cli *cli, const struct trace *t, const struct trace_o
     str_release(&s);
 }
 
-static int print_table(struct cli *cli, const struct trace *t, const struct trace_ops *o, enum trace_ops_by by,
+static int print_table(struct cli *cli, const struct trace *t, const struct trace_ops *o, const struct trace_key *by,
                        struct error *err)
 {
     enum table_format format = trace_format(cli);
@@ -153,9 +153,9 @@ static int print_table(struct cli *cli, const struct trace *t, const struct trac
     size_t shown = top && top < n ? top : n;
     struct table table;
     table_init(&table);
-    add_columns(&table, by, cli_string(cli, "by"));
+    add_columns(&table, by->by, by->text);
     for (size_t i = 0; i < shown; i++)
-        add_row(&table, o, &rows[i], by);
+        add_row(&table, o, &rows[i], by->by);
     if (n || format != TABLE_TEXT)
         rc = table_print(&table, &cli->out, format, (size_t)cli->width, cli->color, err);
     table_release(&table);
@@ -164,39 +164,55 @@ static int print_table(struct cli *cli, const struct trace *t, const struct trac
     return rc;
 }
 
-static enum trace_ops_by by_option(const struct cli *cli)
-{
-    enum trace_ops_by by = TRACE_BY_OP;
-    trace_ops_by_from_name(cli_string(cli, "by"), &by);
-    return by;
-}
+struct asked {
+    struct trace_key by;
+    struct trace_ops ops;
+};
 
 static int document(struct cli *cli, struct trace *t, void *of, struct jw *w, struct error *err)
 {
+    const struct asked *a = of;
     size_t top = cli_given(cli, "top") ? (size_t)cli_int(cli, "top", 0) : 0;
-    return trace_ops_json(t, of, by_option(cli), top, w, err);
+    return trace_ops_json(t, &a->ops, &a->by, top, w, err);
+}
+
+// A statistic that no event has is a slip of the pen, mostly.
+static void note_missing(struct cli *cli, const struct asked *a)
+{
+    for (size_t i = 0; i < a->ops.n_rows; i++) {
+        if (a->ops.rows[i].value.size)
+            return;
+    }
+    if (a->by.stat && a->ops.n_rows)
+        cli_note(cli,
+                 "no operation has a statistic \"%s\"; `assay trace convert PATH -o FILE.csv` shows which there are",
+                 a->by.stat);
 }
 
 static int run(struct cli *cli, struct error *err)
 {
     struct trace t;
-    struct trace_ops o = {0};
+    struct asked a = {0};
     struct threads *threads = NULL;
-    int rc = threads_new(&threads, (size_t)cli_int(cli, "threads", 0), err);
+    int rc = trace_key_parse(&a.by, cli_string(cli, "by"), err);
+    if (!rc)
+        rc = threads_new(&threads, (size_t)cli_int(cli, "threads", 0), err);
     if (rc)
         return rc;
     rc = trace_input(cli, &t, err);
     if (!rc)
-        rc = trace_ops(&t, threads, &o, err);
-    if (!rc && !o.devices.n)
+        rc = trace_ops_by_stat(&t, threads, a.by.stat, &a.ops, err);
+    if (!rc && !a.ops.devices.n)
         cli_note(cli, "no device ran anything in this profile: a capture that is too long, or was made without the "
                       "device's tracer, holds the host alone");
     if (!rc)
-        rc = trace_wants_json(cli) ? trace_document(cli, &t, document, &o, err)
-                                   : print_table(cli, &t, &o, by_option(cli), err);
+        note_missing(cli, &a);
+    if (!rc)
+        rc = trace_wants_json(cli) ? trace_document(cli, &t, document, &a, err)
+                                   : print_table(cli, &t, &a.ops, &a.by, err);
     if (!rc)
         rc = trace_damage(&t, err);
-    trace_ops_release(&o);
+    trace_ops_release(&a.ops);
     trace_close(&t);
     threads_free(threads);
     return rc;
@@ -218,10 +234,11 @@ static const struct option options[] = {
     {.name = "by",
      .kind = OPTION_STRING,
      .preset = "op",
-     .choices = "op name category module scope source",
-     .help = "what a row is: an operation of a program, a name without its number, a category, a program, a name of "
-             "the framework, or a line of "
-             "the source"},
+     .argument = "KEY",
+     .words = trace_key_words,
+     .help = "what a row is: op (an operation of a program), name (without its number), category, module (a program), "
+             "scope (a name of the framework), scope:N (its first N parts), source (a line of the program), or "
+             "stat:NAME (the value of a statistic of events or of their rows in the table)"},
     OPTION_TOP("30", "rows shown, 0 for all; csv and json have all unless it is given"),
     OPTION_FORMAT("text md csv html json"),
     OPTION_THREADS,
@@ -231,6 +248,8 @@ static const struct option options[] = {
 static const struct example examples[] = {
     {"assay trace ops profile/plugins/profile/2026_01_02", "all hosts of a run"},
     {"assay trace ops host.xplane.pb --by source --top 10", "the ten longest lines of the program"},
+    {"assay trace ops host.xplane.pb --by scope:3", "parts of a model, as the framework names them"},
+    {"assay trace ops host.xplane.pb --by stat:kernel_details", "kernels of a GPU by their launch"},
     {NULL, NULL},
 };
 

@@ -80,3 +80,8 @@ void trace_cell(struct table *t, struct slice s)
     table_cell(t, s.size ? str_text(&text) : "(none)");
     str_release(&text);
 }
+
+void trace_key_words(struct str *out)
+{
+    str_add(out, "op\nname\ncategory\nmodule\nscope\nscope:2\nsource\nstat:\n");
+}

@@ -28,6 +28,8 @@ int trace_document(struct cli *cli, struct trace *t,
 enum table_format trace_format(const struct cli *cli);
 // How many rows --top asks for, 0 for all: a CSV, which is for programs, has all unless it is given.
 size_t trace_top(const struct cli *cli);
+// What `--by` of operations takes, for completion.
+void trace_key_words(struct str *out);
 // A text of a profile as a cell; "(none)" for an empty one.
 void trace_cell(struct table *t, struct slice s);
 

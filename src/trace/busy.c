@@ -217,7 +217,7 @@ int trace_spans_begin(struct trace_spans *s, const struct xplane *plane, struct 
                       int64_t origin_ns, enum trace_clock clock, struct error *err)
 {
     *s = (struct trace_spans){.plane = plane, .clock = clock};
-    tally_ids(&s->ids, plane);
+    tally_ids(&s->ids, plane, NULL);
     s->cursors = calloc(n ? n : 1, sizeof *s->cursors);
     s->heap = calloc(n ? n : 1, sizeof *s->heap);
     if (!s->cursors || !s->heap)

@@ -115,7 +115,7 @@ static void judge(struct trace_diff *d, double tolerance)
 
 // ---- Operations
 
-static int operations(const struct trace_ops *o, bool second, enum trace_ops_by by, struct arena *arena,
+static int operations(const struct trace_ops *o, bool second, const struct trace_key *by, struct arena *arena,
                       struct trace_diff_row **rows, size_t *n, size_t *cap, struct error *err)
 {
     struct trace_op *ops = NULL;
@@ -130,7 +130,7 @@ static int operations(const struct trace_ops *o, bool second, enum trace_ops_by 
         *r = (struct trace_diff_row){.name = ops[i].name};
         *(second ? &r->b : &r->a) = side;
         rc = slice_copy(arena, &r->name, err);
-        if (!rc && by == TRACE_BY_OP) {
+        if (!rc && by->by == TRACE_BY_OP) {
             r->module = ops[i].module;
             rc = slice_copy(arena, &r->module, err);
         }
@@ -144,7 +144,7 @@ static int operations(const struct trace_ops *o, bool second, enum trace_ops_by 
 
 struct reading {
     struct trace_steps steps;
-    struct trace_ops ops;
+    struct trace_ops ops, by_stat; // the latter kept apart by the value of a statistic, where that is asked for
 };
 
 int trace_diff(struct trace *a, struct trace *b, const struct trace_diff_options *o, struct threads *threads,
@@ -163,8 +163,11 @@ int trace_diff(struct trace *a, struct trace *b, const struct trace_diff_options
             error_context(err, "in profile %s", i ? "B" : "A");
         if (!rc)
             rc = executions(&r->steps.modules, i, arena, &out->programs, &out->n_programs, &cap_programs, err);
+        if (!rc && o->by.stat)
+            rc = trace_ops_by_stat(traces[i], threads, o->by.stat, &r->by_stat, err);
         if (!rc)
-            rc = operations(&r->ops, i, o->by, arena, &out->rows, &out->n_rows, &cap_rows, err);
+            rc = operations(o->by.stat ? &r->by_stat : &r->ops, i, &o->by, arena, &out->rows, &out->n_rows, &cap_rows,
+                            err);
     }
     if (!rc)
         rc = diff_steps_make(&out->steps, a, &sides[0].steps, b, &sides[1].steps, o->tolerance, arena, err);
@@ -178,6 +181,7 @@ int trace_diff(struct trace *a, struct trace *b, const struct trace_diff_options
     }
     for (int i = 0; i < 2; i++) {
         trace_ops_release(&sides[i].ops);
+        trace_ops_release(&sides[i].by_stat);
         trace_steps_release(&sides[i].steps);
     }
     return rc;

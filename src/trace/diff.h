@@ -33,7 +33,7 @@ struct trace_diff {
 };
 
 struct trace_diff_options {
-    enum trace_ops_by by;
+    struct trace_key by;
     double tolerance;    // what relative change is still no slower, 0.02 for 2 %
     const char *program; // a step is each execution of it; NULL: found out
     bool by_step;

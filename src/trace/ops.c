@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/ops.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +58,8 @@ static int by_size(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-static int make_tasks(struct trace *t, struct trace_ops *o, struct task **out, size_t *n, struct error *err)
+static int make_tasks(struct trace *t, struct trace_ops *o, const char *stat, struct task **out, size_t *n,
+                      struct error *err)
 {
     for (size_t i = 0; i < o->devices.n; i++)
         *n += o->devices.items[i].n_lines;
@@ -68,7 +70,7 @@ static int make_tasks(struct trace *t, struct trace_ops *o, struct task **out, s
     for (size_t i = 0; i < o->devices.n; i++) {
         struct trace_device *d = &o->devices.items[i];
         struct tally_ids ids;
-        tally_ids(&ids, d->plane);
+        tally_ids(&ids, d->plane, stat);
         for (size_t k = 0; k < d->n_lines; k++)
             *next++ = (struct task){
                 .device = d, .line = d->lines[k], .copy = *d->lines[k], .ids = ids, .origin_ns = origin_ns};
@@ -157,6 +159,46 @@ static void line_facts(struct trace_ops_line *l, const struct task *k)
     };
 }
 
+// Into *text what a statistic of that id says, the last one of the walk.
+static int read_value(struct xstats walk, int64_t id, struct arena *arena, struct slice *text, struct error *err)
+{
+    struct xstat s;
+    const char *number = NULL;
+    bool any = false;
+    while (xstat_next(&walk, &s)) {
+        if (s.metadata_id != id || s.kind == XSTAT_NONE || s.kind == XSTAT_BYTES)
+            continue;
+        any = true;
+        if (s.kind == XSTAT_TEXT)
+            *text = s.bytes;
+        else if (s.kind == XSTAT_UINT)
+            number = arena_printf(arena, err, "%" PRIu64, s.unsigned_number);
+        else if (s.kind == XSTAT_INT)
+            number = arena_printf(arena, err, "%" PRId64, s.integer);
+        else
+            number = arena_printf(arena, err, "%.17g", s.number);
+        if (s.kind != XSTAT_TEXT)
+            *text = number ? (struct slice){(const uint8_t *)number, strlen(number)} : (struct slice){NULL, 0};
+    }
+    return any && !text->data ? ERR_MEMORY : 0;
+}
+
+// An event's own value goes before that of its row in the table.
+static int add_value(struct trace_ops *o, struct trace_op *op, const struct task *k, const struct tally_entry *e,
+                     struct error *err)
+{
+    const struct xplane *p = k->device->plane;
+    const struct xmeta *row = xtable_find(&p->event_table, e->key.metadata_id);
+    int rc = 0;
+    if (k->ids.value && row)
+        rc = read_value(xmeta_stats(p, row), k->ids.value, &o->arena, &op->value, err);
+    if (!rc && k->ids.value)
+        rc = read_value(xevent_stats(p, &e->first), k->ids.value, &o->arena, &op->value, err);
+    if (o->by_long_name && !k->ids.value && row)
+        op->value = row->name;
+    return rc;
+}
+
 // What one line gave, with copies of all texts: what follows needs no file any more.
 static int make_rows(struct trace_ops *o, struct trace_ops_line *line, const struct task *k, struct error *err)
 {
@@ -168,15 +210,17 @@ static int make_rows(struct trace_ops *o, struct trace_ops_line *line, const str
     for (size_t i = 0; i < k->tally.n && !rc; i++) {
         struct trace_op *op = &o->rows[o->n_rows++];
         make_row(op, k, &k->tally.entries[i]);
-        struct slice *texts[6] = {&op->name, &op->category, &op->module, &op->scope, &op->source, &op->stack};
-        for (size_t j = 0; j < 6 && !rc; j++)
+        rc = add_value(o, op, k, &k->tally.entries[i], err);
+        struct slice *texts[] = {&op->name,   &op->category, &op->module, &op->scope,
+                                 &op->source, &op->stack,    &op->value};
+        for (size_t j = 0; j < sizeof texts / sizeof *texts && !rc; j++)
             rc = slice_copy(&o->arena, texts[j], err);
     }
     file_guard_end(&g);
     return rc;
 }
 
-static int by_name(const void *a, const void *b)
+static int by_operation(const void *a, const void *b)
 {
     const struct trace_op *x = a, *y = b;
     if (x->program_id != y->program_id)
@@ -184,6 +228,12 @@ static int by_name(const void *a, const void *b)
     if (x->is_operation != y->is_operation)
         return x->is_operation ? -1 : 1;
     return slice_compare(x->name, y->name);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    int c = by_operation(a, b);
+    return c ? c : slice_compare(((const struct trace_op *)a)->value, ((const struct trace_op *)b)->value);
 }
 
 static int by_self(const void *a, const void *b)
@@ -231,34 +281,64 @@ struct part {
     int64_t kernel;
 };
 
+static int by_place(const struct part *x, const struct part *y)
+{
+    int c = by_operation(x->op, y->op);
+    if (c)
+        return c;
+    return x->device == y->device ? 0 : x->device < y->device ? -1 : 1;
+}
+
 static int by_kernel(const void *a, const void *b)
 {
     const struct part *x = a, *y = b;
-    int c = by_name(x->op, y->op);
-    if (c)
-        return c;
-    if (x->device != y->device)
-        return x->device < y->device ? -1 : 1;
-    return (x->kernel > y->kernel) - (x->kernel < y->kernel);
+    int c = by_place(x, y);
+    return c ? c : (x->kernel > y->kernel) - (x->kernel < y->kernel);
 }
 
-// All executions of an operation on a device go to the first of its parts there.
+static int by_value(const void *a, const void *b)
+{
+    const struct part *x = a, *y = b;
+    int c = by_place(x, y);
+    c = c ? c : slice_compare(x->op->value, y->op->value);
+    return c ? c : (x->kernel > y->kernel) - (x->kernel < y->kernel);
+}
+
+// Of parts in order of their kernels: how often the most frequent one ran.
+static uint64_t most_frequent(const struct part *parts, size_t n)
+{
+    uint64_t most = 0, kernel = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool same = i && parts[i].kernel == parts[i - 1].kernel;
+        kernel = same ? kernel + parts[i].op->occurrences : parts[i].op->occurrences;
+        most = kernel > most ? kernel : most;
+    }
+    return most;
+}
+
+// One operation on one device. Its executions go to the first part of each value, as many as there are: a value that
+// differs from kernel to kernel makes no more of them.
+static void share_out(struct part *parts, size_t n)
+{
+    uint64_t left = most_frequent(parts, n);
+    qsort(parts, n, sizeof *parts, by_value);
+    for (size_t i = 0, k; i < n; i = k) {
+        for (k = i + 1; k < n && slice_compare(parts[k].op->value, parts[i].op->value) == 0; k++)
+            parts[k].op->executions = 0;
+        uint64_t here = most_frequent(&parts[i], k - i);
+        parts[i].op->executions = here < left ? here : left;
+        left -= parts[i].op->executions;
+    }
+}
+
 static void count_executions(struct part *parts, size_t n)
 {
-    struct trace_op *first = NULL;
-    uint64_t kernel = 0;
     if (n)
         qsort(parts, n, sizeof *parts, by_kernel);
-    for (size_t i = 0; i < n; i++) {
-        const struct part *p = &parts[i], *last = i ? &parts[i - 1] : NULL;
-        bool same_op = last && by_name(p->op, last->op) == 0 && p->device == last->device;
-        bool same_kernel = same_op && p->kernel == last->kernel;
-        uint64_t events = p->op->occurrences;
-        kernel = same_kernel ? kernel + events : events;
-        if (!same_op)
-            first = p->op;
-        p->op->executions = 0;
-        first->executions = same_op && first->executions > kernel ? first->executions : kernel;
+    for (size_t i = 0, k; i < n; i = k) {
+        for (k = i + 1; k < n && by_place(&parts[i], &parts[k]) == 0; k++)
+            ;
+        share_out(&parts[i], k - i);
     }
 }
 
@@ -327,26 +407,39 @@ static int walk_all(struct trace_ops *o, struct task *tasks, size_t n, struct th
     return rc ? rc : collect(o, tasks, n, err);
 }
 
-int trace_ops(struct trace *t, struct threads *threads, struct trace_ops *out, struct error *err)
-{
-    return trace_ops_beside(t, threads, &(struct trace_beside){0}, out, err);
-}
-
-int trace_ops_beside(struct trace *t, struct threads *threads, const struct trace_beside *beside, struct trace_ops *out,
-                     struct error *err)
+static int find_all(struct trace *t, struct threads *threads, const struct trace_beside *beside, const char *stat,
+                    struct trace_ops *out, struct error *err)
 {
     struct task *tasks = NULL;
     size_t n = 0;
     memset(out, 0, sizeof *out);
     arena_init(&out->arena);
+    out->by_long_name = stat && strcmp(stat, "long_name") == 0;
     int rc = trace_find_devices(t, &out->devices, err);
     if (!rc)
-        rc = make_tasks(t, out, &tasks, &n, err);
+        rc = make_tasks(t, out, stat, &tasks, &n, err);
     if (!rc)
         rc = walk_all(out, tasks, n, threads, beside, err);
     for (size_t i = 0; tasks && i < n; i++)
         tally_release(&tasks[i].tally);
     return rc ? rc : trace_ops_hlo(t, out, err);
+}
+
+int trace_ops(struct trace *t, struct threads *threads, struct trace_ops *out, struct error *err)
+{
+    return trace_ops_beside(t, threads, &(struct trace_beside){0}, out, err);
+}
+
+int trace_ops_by_stat(struct trace *t, struct threads *threads, const char *stat, struct trace_ops *out,
+                      struct error *err)
+{
+    return find_all(t, threads, &(struct trace_beside){0}, stat, out, err);
+}
+
+int trace_ops_beside(struct trace *t, struct threads *threads, const struct trace_beside *beside, struct trace_ops *out,
+                     struct error *err)
+{
+    return find_all(t, threads, beside, NULL, out, err);
 }
 
 void trace_ops_release(struct trace_ops *o)

@@ -25,6 +25,7 @@ struct trace_op {
     struct slice scope;    // "jit(f)/jit(main)/add": the framework's name
     struct slice source;   // "model.py:12"
     struct slice stack;    // how it came there: a line "model.py:12" or "model.py:12:3" each, the outermost call first
+    struct slice value;    // of the statistic that was asked for, as a text; empty: none
     bool is_async;         // the start or the end of something that goes on meanwhile: its bytes are not of its time
     bool is_operation;     // false: a kernel or copy that carries no operation's name
     uint64_t program_id;   // 0: none
@@ -58,6 +59,7 @@ struct trace_ops {
     size_t n_lines;
     int64_t self_ps;        // of all rows
     size_t hlo_modules;     // programs whose HLO was read
+    bool by_long_name;      // values are whole names in the table
     const char *hlo_damage; // why one of them could not be; NULL
 };
 
@@ -75,9 +77,14 @@ struct trace_beside {
 };
 int trace_ops_beside(struct trace *t, struct threads *threads, const struct trace_beside *beside, struct trace_ops *out,
                      struct error *err);
+// The same, with rows kept apart by the value that a statistic has for the event or for its row in the table
+// ("group_id", "hlo_category"). "long_name" is the whole name in the table, which converters call so, where no
+// statistic is.
+int trace_ops_by_stat(struct trace *t, struct threads *threads, const char *stat, struct trace_ops *out,
+                      struct error *err);
 void trace_ops_release(struct trace_ops *o);
-// Adds up rows of the same program, name and kind, in place, and sorts them as trace_ops does. Returns how many are
-// left.
+// Adds up rows of the same program, name, kind and value, in place, and sorts them as trace_ops does. Returns how many
+// are left.
 size_t trace_ops_merge(struct trace_op *rows, size_t n);
 
 #endif

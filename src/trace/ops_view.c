@@ -2,20 +2,53 @@
 #include "trace/ops_view.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "trace/source.h"
 
 static const char *const by_names[] = {"op", "name", "category", "module", "scope", "source"};
 
-bool trace_ops_by_from_name(const char *name, enum trace_ops_by *out)
+static int unknown(const char *text, struct error *err)
 {
+    return error_set(err, ERR_USAGE, "--by",
+                     "\"%s\" is none of: op, name, category, module, scope, scope:N (the first N parts of the name), "
+                     "source, stat:NAME (the value of a statistic)",
+                     text);
+}
+
+static int parse_level(struct trace_key *k, const char *text, struct error *err)
+{
+    char *end;
+    errno = 0;
+    long long v = strtoll(text + strlen("scope:"), &end, 10);
+    if (errno || *end || v < 1)
+        return error_set(err, ERR_USAGE, "--by", "\"%s\": behind scope: stands how many parts of the name, 1 or more",
+                         text);
+    k->by = TRACE_BY_SCOPE;
+    k->level = v;
+    return 0;
+}
+
+int trace_key_parse(struct trace_key *k, const char *text, struct error *err)
+{
+    *k = (struct trace_key){.text = text};
+    if (strncmp(text, "scope:", 6) == 0)
+        return parse_level(k, text, err);
+    if (strncmp(text, "stat:", 5) == 0 && text[5]) {
+        k->by = TRACE_BY_STAT;
+        k->stat = text + 5;
+        return 0;
+    }
     for (size_t i = 0; i < sizeof by_names / sizeof *by_names; i++) {
-        if (strcmp(by_names[i], name) == 0) {
-            *out = (enum trace_ops_by)i;
-            return true;
+        if (strcmp(by_names[i], text) == 0) {
+            k->by = (enum trace_ops_by)i;
+            return 0;
         }
     }
-    return false;
+    return unknown(text, err);
 }
 
 // ---- Groups
@@ -33,9 +66,18 @@ static struct slice without_number(struct slice s)
     }
 }
 
-static struct slice key_of(const struct trace_op *op, enum trace_ops_by by)
+static struct slice first_parts(struct slice scope, int64_t level)
 {
-    switch (by) {
+    struct slice rest = scope, part;
+    size_t size = 0;
+    for (int64_t i = 0; (!level || i < level) && trace_path_part(&rest, TRACE_TRACK_SCOPE, &part); i++)
+        size = (size_t)(part.data + part.size - scope.data);
+    return (struct slice){scope.data, level ? size : scope.size};
+}
+
+static struct slice key_of(const struct trace_op *op, const struct trace_key *by)
+{
+    switch (by->by) {
     case TRACE_BY_OP:
         return op->name;
     case TRACE_BY_NAME:
@@ -45,14 +87,16 @@ static struct slice key_of(const struct trace_op *op, enum trace_ops_by by)
     case TRACE_BY_MODULE:
         return op->module;
     case TRACE_BY_SCOPE:
-        return op->scope;
+        return first_parts(op->scope, by->level);
     case TRACE_BY_SOURCE:
         return op->source;
+    case TRACE_BY_STAT:
+        return op->value;
     }
     return op->name;
 }
 
-int trace_ops_group(const struct trace_ops *o, enum trace_ops_by by, struct arena *arena, struct trace_op **rows,
+int trace_ops_group(const struct trace_ops *o, const struct trace_key *by, struct arena *arena, struct trace_op **rows,
                     size_t *n, struct error *err)
 {
     struct trace_op *out = arena_new(arena, struct trace_op, o->n_rows, err);
@@ -63,11 +107,11 @@ int trace_ops_group(const struct trace_ops *o, enum trace_ops_by by, struct aren
     for (size_t i = 0; i < o->n_rows; i++) {
         const struct trace_op *op = &o->rows[i];
         out[i] = *op;
-        if (by == TRACE_BY_OP)
+        if (by->by == TRACE_BY_OP)
             continue;
         out[i] = (struct trace_op){
             .name = key_of(op, by),
-            .program_id = by == TRACE_BY_MODULE ? op->program_id : 0,
+            .program_id = by->by == TRACE_BY_MODULE ? op->program_id : 0,
             .is_async = op->is_async,
             .is_operation = op->is_operation,
             .occurrences = op->occurrences,
@@ -83,7 +127,7 @@ int trace_ops_group(const struct trace_ops *o, enum trace_ops_by by, struct aren
             .type = op->type,
         };
     }
-    if (by != TRACE_BY_OP)
+    if (by->by != TRACE_BY_OP)
         *n = trace_ops_merge(out, *n);
     return 0;
 }
@@ -264,8 +308,8 @@ void trace_files_json(const struct trace *t, struct jw *w)
     jw_array_end(w);
 }
 
-int trace_ops_json(const struct trace *t, const struct trace_ops *o, enum trace_ops_by by, size_t top, struct jw *w,
-                   struct error *err)
+int trace_ops_json(const struct trace *t, const struct trace_ops *o, const struct trace_key *by, size_t top,
+                   struct jw *w, struct error *err)
 {
     struct arena arena;
     struct trace_op *rows;
@@ -274,7 +318,7 @@ int trace_ops_json(const struct trace *t, const struct trace_ops *o, enum trace_
     int rc = trace_ops_group(o, by, &arena, &rows, &n, err);
     if (!rc) {
         jw_object(w);
-        jw_kv_string(w, "by", by_names[by]);
+        jw_kv_string(w, "by", by->text);
         jw_kv_int(w, "self_ps", o->self_ps);
         jw_kv_uint(w, "rows", n);
         jw_key(w, "ops");

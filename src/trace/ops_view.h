@@ -14,13 +14,24 @@ enum trace_ops_by {
     TRACE_BY_MODULE,   // a program
     TRACE_BY_SCOPE,    // the framework's name
     TRACE_BY_SOURCE,   // a line of the user's program
+    TRACE_BY_STAT,     // the value of a statistic
 };
-// "op", "category", ...; the inverse is false for an unknown name.
-bool trace_ops_by_from_name(const char *name, enum trace_ops_by *out);
+
+// What rows are added up by.
+struct trace_key {
+    enum trace_ops_by by;
+    int64_t level;    // TRACE_BY_SCOPE: so many parts of the name from its beginning; 0: all
+    const char *stat; // TRACE_BY_STAT, else NULL: its name
+    const char *text; // as it was written
+};
+// "op", "name", "category", "module", "scope", "scope:2", "source", "stat:NAME"; points into `text`. ERR_USAGE names
+// what there is.
+int trace_key_parse(struct trace_key *k, const char *text, struct error *err);
 
 // Rows added up by a key, by falling self time; `name` is the key, empty where the profile says none. TRACE_BY_OP gives
-// the rows themselves. FLOP and bytes are NAN where one of the rows has none. In `arena`; texts are o's.
-int trace_ops_group(const struct trace_ops *o, enum trace_ops_by by, struct arena *arena, struct trace_op **rows,
+// the rows themselves; TRACE_BY_STAT needs those of trace_ops_by_stat. FLOP and bytes are NAN where one of the rows has
+// none. In `arena`; texts are o's.
+int trace_ops_group(const struct trace_ops *o, const struct trace_key *by, struct arena *arena, struct trace_op **rows,
                     size_t *n, struct error *err);
 
 // A device's peak as the profile has it, and as the chip table has it for the device's model; NAN where one has none,
@@ -48,7 +59,7 @@ void trace_ops_rate(const struct trace_ops *o, const struct trace_op *row, struc
 // "files": [...], with the damage of each: a member of every document about profiles.
 void trace_files_json(const struct trace *t, struct jw *w);
 // The `result` of assay.trace.ops/1: rows by `by`, the first `top` of them (0: all), and the files with their damage.
-int trace_ops_json(const struct trace *t, const struct trace_ops *o, enum trace_ops_by by, size_t top, struct jw *w,
-                   struct error *err);
+int trace_ops_json(const struct trace *t, const struct trace_ops *o, const struct trace_key *by, size_t top,
+                   struct jw *w, struct error *err);
 
 #endif

@@ -29,8 +29,7 @@ static struct slice without_column(struct slice line)
     return (struct slice){line.data, n - 1};
 }
 
-// The next part; a '/' inside parentheses parts nothing ("transpose(a/b)").
-static bool next_part(struct slice *rest, enum trace_track track, struct slice *part)
+bool trace_path_part(struct slice *rest, enum trace_track track, struct slice *part)
 {
     int depth = 0;
     size_t n = 0;
@@ -58,7 +57,7 @@ static int by_path(const void *a, const void *b)
     const struct path *p = a, *q = b;
     struct slice x = p->whole, y = q->whole, left, right;
     for (;;) {
-        bool more = next_part(&x, p->track, &left), other = next_part(&y, q->track, &right);
+        bool more = trace_path_part(&x, p->track, &left), other = trace_path_part(&y, q->track, &right);
         if (!more || !other)
             return (int)more - (int)other;
         int c = slice_compare(left, right);
@@ -114,7 +113,7 @@ static int add_path(struct tree *t, const struct path *p, enum trace_track track
     struct slice rest = p->whole, part;
     size_t at = 0, depth = 0;
     int rc = 0;
-    while (!rc && depth < DEEPEST && next_part(&rest, track, &part)) {
+    while (!rc && depth < DEEPEST && trace_path_part(&rest, track, &part)) {
         bool again = track == TRACE_TRACK_SOURCE && at && slice_compare(t->nodes[at - 1].shown.name, part) == 0;
         if (part.size && !again)
             rc = descend(t, &at, part, depth++);

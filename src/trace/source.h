@@ -23,6 +23,9 @@ struct trace_source {
     size_t n_nodes;
 };
 
+// Takes the next part off a path: a line of a stack without its column, or a name of a scope, where a '/' inside of
+// parentheses parts nothing and a ':' at the end is left out. False at the end.
+bool trace_path_part(struct slice *rest, enum trace_track track, struct slice *part);
 // Texts are o's; nodes come from the arena. ERR_MEMORY.
 int trace_source(const struct trace_ops *o, enum trace_track track, struct arena *arena, struct trace_source *out,
                  struct error *err);

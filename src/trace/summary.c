@@ -48,7 +48,7 @@ static int count_guarded(struct trace_summary *s, struct trace_file *f, struct e
 static bool is_known(struct trace_summary_device *d, const struct trace_ops *o)
 {
     struct tally_ids ids;
-    tally_ids(&ids, d->device->plane);
+    tally_ids(&ids, d->device->plane, NULL);
     if (d->device->kind == TRACE_HOST || !ids.device_offset)
         return true;
     for (size_t i = 0; i < o->n_lines && d->device->n_lines == 1; i++) {

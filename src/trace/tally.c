@@ -7,7 +7,7 @@
 #include "base/bytes.h"
 #include "base/idmap.h"
 
-void tally_ids(struct tally_ids *ids, const struct xplane *p)
+void tally_ids(struct tally_ids *ids, const struct xplane *p, const char *stat)
 {
     const struct {
         const char *name;
@@ -24,6 +24,8 @@ void tally_ids(struct tally_ids *ids, const struct xplane *p)
             if (slice_is(p->stat_table.rows[i].name, wanted[k].name))
                 *wanted[k].id = p->stat_table.rows[i].id;
         }
+        if (stat && slice_is(p->stat_table.rows[i].name, stat))
+            ids->value = p->stat_table.rows[i].id;
     }
 }
 
@@ -31,12 +33,12 @@ void tally_ids(struct tally_ids *ids, const struct xplane *p)
 
 static uint64_t hash(const struct tally *t, const struct tally_key *k)
 {
-    return mix64(mix64(mix64(t->secret ^ (uint64_t)k->metadata_id) ^ k->hlo) ^ k->program);
+    return mix64(mix64(mix64(mix64(t->secret ^ (uint64_t)k->metadata_id) ^ k->hlo) ^ k->program) ^ k->value);
 }
 
 static bool same(const struct tally_key *a, const struct tally_key *b)
 {
-    return a->metadata_id == b->metadata_id && a->hlo == b->hlo && a->program == b->program;
+    return a->metadata_id == b->metadata_id && a->hlo == b->hlo && a->program == b->program && a->value == b->value;
 }
 
 static int grow(struct tally *t, struct error *err)
@@ -131,6 +133,11 @@ struct facts {
     bool has_cost, on_device;
 };
 
+static uint64_t value_hash(const struct tally *t, const struct pb_field *v)
+{
+    return v->wire == PB_BYTES ? text_hash(t, v->body) : mix64(t->secret ^ v->value ^ (uint64_t)v->number << 60) | 1;
+}
+
 // The values of the statistics that matter, read here and not through xstat_read: this is the innermost loop.
 static void read_stats(const struct walk *w, const struct xevent *e, struct facts *f)
 {
@@ -148,9 +155,11 @@ static void read_stats(const struct walk *w, const struct xevent *e, struct fact
             continue;
         int64_t which = (int64_t)id.value;
         bool number = v.wire == PB_VARINT && (v.number == 3 || v.number == 4);
-        if (which == 0) {
+        if (which == 0)
             continue;
-        } else if (which == ids->device_offset && number) {
+        if (which == ids->value)
+            f->key.value = value_hash(w->t, &v);
+        if (which == ids->device_offset && number) {
             device_start = (int64_t)v.value;
             device |= 1;
         } else if (which == ids->device_duration && number) {

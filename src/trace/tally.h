@@ -20,6 +20,7 @@ struct tally_key {
     int64_t metadata_id;
     uint64_t hlo;     // a row of the table of statistics, or a hash of the text; 0: none
     uint64_t program; // program_id; 0: none
+    uint64_t value;   // a hash of the value of the statistic that was asked for; 0: none
 };
 
 struct tally_entry {
@@ -50,8 +51,10 @@ struct tally {
 // Names of statistics as ids of one plane; 0 where it has none of the name.
 struct tally_ids {
     int64_t hlo_op, program, device_offset, device_duration, flop, bytes;
+    int64_t value; // events are kept apart by the value of this one
 };
-void tally_ids(struct tally_ids *ids, const struct xplane *p);
+// stat: the name of that one; NULL: none.
+void tally_ids(struct tally_ids *ids, const struct xplane *p, const char *stat);
 
 // origin_ns: what timestamp_ns of lines is counted from. What is damaged is added to `damage`. ERR_MEMORY. Release even
 // after an error.

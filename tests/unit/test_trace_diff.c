@@ -47,7 +47,7 @@ struct compared {
 static void compare(struct compared *c, double tolerance)
 {
     const char *a = "diff-a.xplane.pb", *b = "diff-b.xplane.pb";
-    struct trace_diff_options o = {.by = TRACE_BY_OP, .tolerance = tolerance};
+    struct trace_diff_options o = {.by = {.by = TRACE_BY_OP}, .tolerance = tolerance};
     struct error e = {0};
     arena_init(&c->arena);
     REQUIRE_OK(trace_open(&c->a, &a, 1, &e), &e);
