@@ -62,6 +62,7 @@ static int document(struct cli *cli, struct trace *t, void *of, struct jw *w, st
     jw_kv_uint(w, "bytes", a->bytes);
     jw_kv_uint(w, "planes", a->done.planes);
     jw_kv_uint(w, "devices", a->done.devices);
+    jw_kv_uint(w, "renumbered", a->done.renumbered);
     files_json(w, t, &a->done);
     jw_object_end(w);
     return 0;
@@ -72,6 +73,9 @@ static void say(struct cli *cli, const struct trace *t, const struct answer *a)
     str_add_terminal(&cli->out, a->out, strlen(a->out));
     str_addf(&cli->out, ": %zu planes, %zu of them devices, of %zu files\n", a->done.planes, a->done.devices,
              t->n_files);
+    if (a->done.renumbered)
+        str_addf(&cli->out, "  %zu program%s another number: an earlier file has a different program of it\n",
+                 a->done.renumbered, a->done.renumbered == 1 ? " has" : "s have");
     files_text(cli, t, &a->done);
 }
 
@@ -106,7 +110,7 @@ static int run(struct cli *cli, struct error *err)
 static const char *const description[] = {
     "The profiles of several hosts as one: devices are numbered on, hosts are named, programs are put together, and "
     "times are put on one clock, by the start times in the profiles and, where the same collectives ran on all, by "
-    "their ends.",
+    "their ends. Where unrelated runs have the same number for different programs, the later one's get another.",
     TRACE_INPUT_TEXT,
     NULL,
 };

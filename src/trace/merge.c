@@ -2,12 +2,14 @@
 #include "trace/merge.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/idmap.h"
 #include "base/interrupt.h"
 #include "base/pbwire.h"
+#include "trace/merge_programs.h"
 #include "trace/xspace_write.h"
 
 #define PLANE_IDS 100000 // of one host: those of the next begin there
@@ -22,8 +24,13 @@ struct merge {
     int tpus, gpus;       // numbers given to the files before
     int max_tpu, max_gpu; // the highest of this one
     struct str head, programs;
-    struct idmap program_ids;
-    int64_t max_stat; // of the plane with the programs
+    struct merge_programs numbers;
+    struct idmap program_ids; // of the plane with the programs: rows that are taken
+    int64_t max_stat;         // of that plane
+    uint64_t next_row;        // for a row whose id is taken
+    bool renumber;            // this file has programs with other numbers
+    int64_t program_stat;     // the id of "program_id" in the plane that is being copied
+    struct str changed;       // an event or a row
 };
 
 // ---- Names
@@ -60,12 +67,124 @@ static void plane_name(struct merge *m, struct slice name, struct str *out)
     }
 }
 
+// ---- Programs with other numbers
+
+static uint64_t new_number(const struct merge *m, uint64_t id)
+{
+    const struct merge_program *p = m->renumber ? merge_programs_at(&m->numbers, m->file, id) : NULL;
+    return p ? p->becomes : id;
+}
+
+static void find_program_stat(struct merge *m, const struct xplane *p)
+{
+    m->program_stat = 0;
+    for (size_t i = 0; i < p->stat_table.n_rows; i++) {
+        if (slice_is(p->stat_table.rows[i].name, "program_id"))
+            m->program_stat = p->stat_table.rows[i].id;
+    }
+}
+
+// A statistic whose ids are `shift` higher than they were.
+static void put_stat(const struct merge *m, struct slice body, uint32_t field, int64_t shift, struct str *out)
+{
+    struct pb_reader r = pb_reader(body.data, body.size), ids = r;
+    struct pb_field f;
+    bool program = false;
+    while (m->program_stat && pb_next(&ids, &f)) {
+        if (pb_is(&f, 1, PB_VARINT))
+            program = (int64_t)f.value == m->program_stat;
+    }
+    size_t stat = pb_begin(out, field);
+    for (const uint8_t *from = r.at; pb_next(&r, &f) && !r.damage; from = r.at) {
+        if (f.wire == PB_VARINT && (f.number == 1 || f.number == 7)) // an id, a reference
+            pb_put_int(out, f.number, (int64_t)(f.value + (uint64_t)shift));
+        else if (f.wire == PB_VARINT && (f.number == 3 || f.number == 4) && program)
+            pb_put_uint(out, f.number, new_number(m, f.value));
+        else
+            str_add_n(out, from, (size_t)(r.at - from));
+    }
+    pb_end(out, stat);
+}
+
+// "jit_f(5)", when that is a program of the file.
+static void put_name(const struct merge *m, uint32_t field, struct slice name, struct str *out)
+{
+    struct slice module;
+    uint64_t id = 0;
+    const struct merge_program *p =
+        trace_program_split(name, &module, &id) ? merge_programs_at(&m->numbers, m->file, id) : NULL;
+    if (!p || p->becomes == id || !slice_equal(p->name, module)) {
+        pb_put_bytes(out, field, name.data, name.size);
+        return;
+    }
+    size_t text = pb_begin(out, field);
+    str_add_n(out, module.data, module.size);
+    str_addf(out, "(%" PRIu64 ")", p->becomes);
+    pb_end(out, text);
+}
+
+// An event (its statistics are fields 4) or a row of a table of events (fields 5, and its names are rewritten too),
+// without its id where the caller has written another.
+static void put_renumbered(const struct merge *m, struct slice body, uint32_t stats, int64_t shift, bool id,
+                           struct str *out)
+{
+    struct pb_reader r = pb_reader(body.data, body.size);
+    struct pb_field f;
+    for (const uint8_t *from = r.at; pb_next(&r, &f) && !r.damage; from = r.at) {
+        if (pb_is(&f, stats, PB_BYTES))
+            put_stat(m, f.body, stats, shift, out);
+        else if (stats == 5 && m->renumber && (pb_is(&f, 2, PB_BYTES) || pb_is(&f, 4, PB_BYTES)))
+            put_name(m, f.number, f.body, out);
+        else if (f.number != 1 || id)
+            str_add_n(out, from, (size_t)(r.at - from));
+    }
+}
+
 // ---- Programs: one plane with those of all hosts, since readers look at one
+
+// A row that no other has.
+static int take_row(struct merge *m, uint64_t wanted, bool *again, uint64_t *row, struct error *err)
+{
+    int rc = idmap_put(&m->program_ids, (int64_t)wanted, 0, again, err);
+    *row = wanted;
+    for (bool taken = *again && !rc; taken && !rc;) {
+        *row = m->next_row++;
+        rc = idmap_put(&m->program_ids, (int64_t)*row, 0, &taken, err);
+    }
+    return rc;
+}
+
+static int add_program(struct merge *m, const struct xplane *p, const struct xmeta *row, int64_t shift,
+                       struct error *err)
+{
+    struct trace_program one = {.file = &m->t->files[m->file]};
+    uint64_t id = (uint64_t)row->id, fresh;
+    bool again;
+    trace_program_entry(p, row, &one);
+    const struct merge_program *known = one.proto.size ? merge_programs_at(&m->numbers, m->file, one.id) : NULL;
+    if (known && known->owner != m->file) // another host runs the same program
+        return 0;
+    if (known && id == known->id)
+        id = known->becomes;
+    int rc = take_row(m, id, &again, &fresh, err);
+    if (rc || (again && !known)) // what is no program is kept once
+        return rc;
+    struct str *s = &m->programs;
+    size_t entry = pb_begin(s, XPLANE_EVENT_NAME);
+    pb_put_uint(s, 1, fresh);
+    size_t value = pb_begin(s, 2);
+    pb_put_uint(s, 1, fresh);
+    put_renumbered(m, row->message, 5, shift, false, s);
+    pb_end(s, value);
+    pb_end(s, entry);
+    return 0;
+}
 
 static int add_programs(struct merge *m, const struct xplane *p, struct error *err)
 {
     const int64_t before = m->max_stat;
     struct str *s = &m->programs;
+    int rc = 0;
     for (size_t i = 0; i < p->stat_table.n_rows; i++) {
         const struct xmeta *row = &p->stat_table.rows[i];
         int64_t id = 0;
@@ -74,38 +193,10 @@ static int add_programs(struct merge *m, const struct xplane *p, struct error *e
         m->max_stat = id > m->max_stat ? id : m->max_stat;
         xwrite_row(s, XPLANE_STAT_NAME, id, row->name, (struct slice){NULL, 0});
     }
-    for (size_t i = 0; i < p->event_table.n_rows; i++) {
-        const struct xmeta *row = &p->event_table.rows[i];
-        struct pb_reader r = pb_reader(row->message.data, row->message.size);
-        struct pb_field f, g;
-        bool again;
-        int rc = idmap_put(&m->program_ids, row->id, 0, &again, err);
-        if (rc)
-            return rc;
-        if (again) // all hosts run the same program
-            continue;
-        size_t entry = pb_begin(s, XPLANE_EVENT_NAME);
-        pb_put_int(s, 1, row->id);
-        size_t value = pb_begin(s, 2);
-        for (const uint8_t *from = r.at; pb_next(&r, &f) && !r.damage; from = r.at) {
-            if (!pb_is(&f, 5, PB_BYTES)) {
-                str_add_n(s, from, (size_t)(r.at - from));
-                continue;
-            }
-            size_t stat = pb_begin(s, 5);
-            struct pb_reader q = pb_reader(f.body.data, f.body.size);
-            for (const uint8_t *begin = q.at; pb_next(&q, &g) && !q.damage; begin = q.at) {
-                if (g.wire == PB_VARINT && (g.number == 1 || g.number == 7)) // an id, a reference
-                    pb_put_int(s, g.number, (int64_t)(g.value + (uint64_t)before));
-                else
-                    str_add_n(s, begin, (size_t)(q.at - begin));
-            }
-            pb_end(s, stat);
-        }
-        pb_end(s, value);
-        pb_end(s, entry);
-    }
-    return str_check(s, err);
+    find_program_stat(m, p);
+    for (size_t i = 0; i < p->event_table.n_rows && !rc; i++)
+        rc = add_program(m, p, &p->event_table.rows[i], before, err);
+    return rc ? rc : str_check(s, err);
 }
 
 // ---- Planes
@@ -126,16 +217,16 @@ static size_t head_size(struct merge *m, uint32_t field, uint64_t size)
     return m->head.length;
 }
 
-// All fields of a message but those numbered `a` and `b`, as they lie: their size, and to the file with `write`. Fields
-// that lie together go together.
-static size_t copy_fields(struct merge *m, struct slice body, uint32_t a, uint32_t b, uint32_t c, bool write)
+// All fields of a message but those of the set `without` (a bit for each number), as they lie: their size, and to the
+// file with `write`. Fields that lie together go together.
+static size_t copy_fields(struct merge *m, struct slice body, uint32_t without, bool write)
 {
     struct pb_reader r = pb_reader(body.data, body.size);
     struct pb_field f;
     const uint8_t *run = r.at;
     size_t size = 0;
     for (const uint8_t *from = r.at; pb_next(&r, &f); from = r.at) {
-        bool skip = f.number == a || f.number == b || f.number == c || r.damage;
+        bool skip = (f.number < 32 && without >> f.number & 1) || r.damage;
         if (!skip)
             continue;
         size += (size_t)(from - run);
@@ -175,52 +266,115 @@ static int64_t timestamp_of(struct slice line)
     return v;
 }
 
-// The plane's size, and the plane itself with `write`.
+// A field that is written anew, from m->changed: its size, and itself with `write`.
+static size_t put_changed(struct merge *m, uint32_t field, bool write)
+{
+    size_t size = m->changed.length;
+    size_t head = head_size(m, field, size);
+    if (write) {
+        sink_put(m->out, m->head.text, m->head.length);
+        sink_put(m->out, str_text(&m->changed), size);
+    }
+    return head + size;
+}
+
+// The events of a line, with other numbers of programs in them.
+static size_t renumber_events(struct merge *m, struct slice line, bool write)
+{
+    struct pb_reader r = pb_reader(line.data, line.size);
+    struct pb_field f;
+    size_t size = 0;
+    while (pb_next(&r, &f)) {
+        if (!pb_is(&f, 4, PB_BYTES))
+            continue;
+        str_clear(&m->changed);
+        put_renumbered(m, f.body, 4, 0, true, &m->changed);
+        size += put_changed(m, 4, write);
+    }
+    return size;
+}
+
+// The size of a line, and the line itself with `write`.
+static int put_line(struct merge *m, struct slice body, bool write, size_t *size, struct error *err)
+{
+    bool anew = m->renumber && m->program_stat;
+    uint32_t without = 1u << 3 | (unsigned)anew << 4; // when it starts, and its events
+    int64_t ns = 0;
+    int rc = line_time(m, timestamp_of(body), &ns, err);
+    struct str time;
+    str_init(&time);
+    if (ns)
+        pb_put_int(&time, 3, ns);
+    size_t line = copy_fields(m, body, without, false) + time.length;
+    if (anew)
+        line += renumber_events(m, body, false);
+    *size += head_size(m, XPLANE_LINE, line) + line;
+    if (write && !rc) {
+        put_head(m, XPLANE_LINE, line);
+        sink_put(m->out, str_text(&time), time.length);
+        copy_fields(m, body, without, true);
+        if (anew)
+            renumber_events(m, body, true);
+    }
+    str_release(&time);
+    return rc ? rc : str_check(&m->changed, err);
+}
+
+// The size of an entry of the table of events.
+static size_t put_row(struct merge *m, struct slice entry, bool write)
+{
+    struct pb_reader r = pb_reader(entry.data, entry.size);
+    struct pb_field f;
+    str_clear(&m->changed);
+    for (const uint8_t *from = r.at; pb_next(&r, &f) && !r.damage; from = r.at) {
+        if (pb_is(&f, 2, PB_BYTES)) {
+            size_t row = pb_begin(&m->changed, 2);
+            put_renumbered(m, f.body, 5, 0, true, &m->changed);
+            pb_end(&m->changed, row);
+        } else {
+            str_add_n(&m->changed, from, (size_t)(r.at - from));
+        }
+    }
+    return put_changed(m, XPLANE_EVENT_NAME, write);
+}
+
+// What of a plane is not copied as it lies: its size, and itself with `write`.
 static int plane_lines(struct merge *m, struct slice body, bool write, size_t *size, struct error *err)
 {
     struct pb_reader r = pb_reader(body.data, body.size);
     struct pb_field f;
     int rc = 0;
     while (!rc && pb_next(&r, &f)) {
-        if (!pb_is(&f, XPLANE_LINE, PB_BYTES))
-            continue;
-        int64_t ns = 0;
-        struct str time;
-        rc = line_time(m, timestamp_of(f.body), &ns, err);
-        str_init(&time);
-        if (ns)
-            pb_put_int(&time, 3, ns);
-        size_t line = copy_fields(m, f.body, 3, 3, 3, false) + time.length;
-        *size += head_size(m, XPLANE_LINE, line) + line;
-        if (write && !rc) {
-            put_head(m, XPLANE_LINE, line);
-            sink_put(m->out, str_text(&time), time.length);
-            copy_fields(m, f.body, 3, 3, 3, true);
-        }
-        str_release(&time);
+        if (pb_is(&f, XPLANE_LINE, PB_BYTES))
+            rc = put_line(m, f.body, write, size, err);
+        else if (pb_is(&f, XPLANE_EVENT_NAME, PB_BYTES) && m->renumber)
+            *size += put_row(m, f.body, write);
     }
-    return rc;
+    return rc ? rc : str_check(&m->changed, err);
 }
 
 static int put_plane(struct merge *m, const struct xplane *p, struct slice body, struct error *err)
 {
     struct str front;
     int64_t id;
+    uint32_t without =
+        1u << XPLANE_ID | 1u << XPLANE_NAME | 1u << XPLANE_LINE | (unsigned)m->renumber << XPLANE_EVENT_NAME;
     str_init(&front);
+    find_program_stat(m, p);
     if (__builtin_add_overflow(p->id, (int64_t)m->file * PLANE_IDS, &id))
         id = p->id;
     pb_put_int(&front, XPLANE_ID, id);
     size_t name = pb_begin(&front, XPLANE_NAME);
     plane_name(m, p->name, &front);
     pb_end(&front, name);
-    size_t size = front.length + copy_fields(m, body, XPLANE_ID, XPLANE_NAME, XPLANE_LINE, false);
+    size_t size = front.length + copy_fields(m, body, without, false);
     int rc = str_check(&front, err);
     if (!rc)
         rc = plane_lines(m, body, false, &size, err);
     if (!rc) {
         put_head(m, XSPACE_PLANE, size);
         sink_put(m->out, front.text, front.length);
-        copy_fields(m, body, XPLANE_ID, XPLANE_NAME, XPLANE_LINE, true);
+        copy_fields(m, body, without, true);
         rc = plane_lines(m, body, true, &size, err);
         m->done->planes++;
         m->done->devices += slice_starts_with(p->name, "/device:TPU:") || slice_starts_with(p->name, "/device:GPU:");
@@ -239,6 +393,9 @@ static int merge_file(struct merge *m, struct trace_file *f, struct error *err)
     size_t next = 0;
     int rc = 0;
     m->max_tpu = m->max_gpu = -1;
+    m->renumber = false;
+    for (size_t i = 0; i < m->numbers.n; i++)
+        m->renumber |= m->numbers.items[i].file == m->file && m->numbers.items[i].becomes != m->numbers.items[i].id;
     while (!rc && pb_next(&r, &field)) {
         if (field.wire != PB_BYTES)
             continue;
@@ -291,9 +448,14 @@ int trace_merge(struct trace *t, struct sink *out, struct trace_merged *done, st
     *done = (struct trace_merged){0};
     str_init(&m.head);
     str_init(&m.programs);
+    str_init(&m.changed);
     idmap_init(&m.program_ids);
     int rc = trace_epochs(t, &m.epochs, err);
     done->epochs = m.epochs;
+    if (!rc)
+        rc = merge_programs_find(&m.numbers, t, err);
+    done->renumbered = m.numbers.renumbered;
+    m.next_row = 1;
     for (size_t i = 1; i < t->n_files && !rc; i++) {
         if (m.epochs[i].start_ns && m.epochs[i].start_ns < m.epochs[m.earliest].start_ns)
             m.earliest = i;
@@ -308,6 +470,7 @@ int trace_merge(struct trace *t, struct sink *out, struct trace_merged *done, st
     }
     idmap_release(&m.program_ids);
     str_release(&m.programs);
+    str_release(&m.changed);
     str_release(&m.head);
     return rc;
 }

@@ -10,6 +10,7 @@
 struct trace_merged {
     size_t planes, devices;
     uint64_t lines, events;
+    size_t renumbered; // programs that have another number, since an earlier file had theirs (merge_programs.h)
     const struct trace_epoch *epochs; // one for each file: how its clock was set
 };
 

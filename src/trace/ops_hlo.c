@@ -11,8 +11,7 @@
 
 // ---- Programs
 
-// "jit_f(123)": its name and its number.
-static bool split(struct slice entry, struct slice *name, uint64_t *id)
+bool trace_program_split(struct slice entry, struct slice *name, uint64_t *id)
 {
     char digits[24];
     const uint8_t *open = entry.size ? memrchr(entry.data, '(', entry.size) : NULL;
@@ -30,7 +29,7 @@ static bool split(struct slice entry, struct slice *name, uint64_t *id)
     return true;
 }
 
-static void read_entry(const struct xplane *p, const struct xmeta *row, struct trace_program *out)
+void trace_program_entry(const struct xplane *p, const struct xmeta *row, struct trace_program *out)
 {
     struct xstats stats = xmeta_stats(p, row);
     struct xstat s;
@@ -45,7 +44,7 @@ static void read_entry(const struct xplane *p, const struct xmeta *row, struct t
         else if ((s.kind == XSTAT_INT || s.kind == XSTAT_UINT) && slice_is(what->name, "program_id"))
             id = s.unsigned_number;
     }
-    if (!split(row->name, &out->name, &out->id))
+    if (!trace_program_split(row->name, &out->name, &out->id))
         out->id = id ? id : (uint64_t)row->id;
 }
 
@@ -63,7 +62,7 @@ static int read_programs(struct trace_file *f, struct arena *arena, struct trace
     const struct xplane *p = xspace_plane(&f->space, "/host:metadata");
     for (size_t i = 0; p && i < p->event_table.n_rows; i++) {
         struct trace_program one = {.file = f};
-        read_entry(p, &p->event_table.rows[i], &one);
+        trace_program_entry(p, &p->event_table.rows[i], &one);
         if (!one.proto.size)
             continue;
         const char *name = arena_strndup(arena, (const char *)one.name.data, one.name.size, err);

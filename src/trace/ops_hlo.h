@@ -14,6 +14,11 @@ struct trace_program {
     struct slice proto; // in the file
 };
 
+// "jit_f(123)": its name and its number. False when it is not of that form; then *name is all of it.
+bool trace_program_split(struct slice entry, struct slice *name, uint64_t *id);
+// What an entry of the plane /host:metadata says of a program: id, name and HLO (empty where it has none), all in the
+// file. `file` is the caller's.
+void trace_program_entry(const struct xplane *p, const struct xmeta *row, struct trace_program *out);
 // All programs of a profile with HLO, by id, equal ids by name; in `arena`, but for the protos, which are the files'.
 // The id is that in the parentheses of the entry's name, else its program_id, else the entry's own: some writers have
 // the latter two wrong.
