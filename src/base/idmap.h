@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/error.h"
 
@@ -34,6 +35,19 @@ static inline uint64_t mix64(uint64_t x)
     x ^= x >> 32;
     x *= 0xd6e8feb86659fd93;
     return x ^ x >> 32;
+}
+// The same of any bytes, begun with `h`.
+static inline uint64_t mix_bytes(uint64_t h, const uint8_t *bytes, size_t n)
+{
+    uint64_t word;
+    for (; n >= 8; bytes += 8, n -= 8) {
+        memcpy(&word, bytes, 8);
+        h = mix64(h ^ word);
+    }
+    word = 0;
+    if (n)
+        memcpy(&word, bytes, n);
+    return mix64(h ^ word);
 }
 uint64_t process_secret(void);
 

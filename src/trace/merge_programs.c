@@ -26,25 +26,12 @@ struct finding {
     struct idmap known; // of the file: a program's id to its place in the list
 };
 
-static uint64_t hash(struct slice s)
-{
-    uint64_t h = process_secret() ^ s.size, word;
-    for (; s.size >= 8; s.data += 8, s.size -= 8) {
-        memcpy(&word, s.data, 8);
-        h = mix64(h ^ word);
-    }
-    word = 0;
-    if (s.size)
-        memcpy(&word, s.data, s.size);
-    return mix64(h ^ word);
-}
-
 static int complete(struct finding *f, struct merge_program *p, struct slice name, struct slice proto,
                     struct error *err)
 {
     if (proto.size && !p->proto.size) {
         p->proto = proto;
-        p->hash = hash(proto);
+        p->hash = mix_bytes(process_secret(), proto.data, proto.size);
     }
     if (!name.size || p->name.size)
         return 0;

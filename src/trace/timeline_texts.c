@@ -20,15 +20,7 @@ void timeline_texts_release(struct timeline_texts *t)
 
 static uint64_t hash(const struct timeline_texts *t, struct slice s, uint64_t kind)
 {
-    uint64_t h = mix64(t->secret ^ kind ^ (uint64_t)s.size << 32), word;
-    for (; s.size >= 8; s.data += 8, s.size -= 8) {
-        memcpy(&word, s.data, 8);
-        h = mix64(h ^ word);
-    }
-    word = 0;
-    if (s.size)
-        memcpy(&word, s.data, s.size);
-    return mix64(h ^ word);
+    return mix_bytes(mix64(t->secret ^ kind ^ (uint64_t)s.size << 32), s.data, s.size);
 }
 
 // The slot that has the text, or the free one where it belongs.
