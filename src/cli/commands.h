@@ -9,6 +9,7 @@
     X(bench)                                                                                                           \
     X(check)                                                                                                           \
     X(chips)                                                                                                           \
+    X(compile)                                                                                                         \
     X(completion)                                                                                                      \
     X(cost)                                                                                                            \
     X(devices)                                                                                                         \

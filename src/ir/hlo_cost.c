@@ -473,6 +473,31 @@ static int find_reads(const struct hlo_costs *costs, const struct hlo_computatio
     return 0;
 }
 
+double hlo_cost_read_bytes(const struct hlo_costs *c, const struct hlo_instruction *in, size_t k)
+{
+    if (k >= in->n_operands)
+        return 0;
+    if (k == 0 && (hlo_is(in, "slice") || hlo_is(in, "dynamic-slice") || hlo_is(in, "gather")))
+        return bytes_of(&in->shape);
+    if (k == 0 && is_update(in))
+        return 0;
+    if (!hlo_is(in, "fusion") || !in->n_called)
+        return bytes_of(&in->operands[k]->shape);
+    const struct hlo_reads *reads = &c->reads[in->called[0] - c->m->computations];
+    return k < reads->n ? reads->bytes[k] : 0;
+}
+
+double hlo_cost_written_bytes(const struct hlo_instruction *in)
+{
+    const struct hlo_instruction *root = hlo_is(in, "fusion") && in->n_called ? in->called[0]->root : in;
+    if (!hlo_is(root, "tuple"))
+        return written(root);
+    double v = 0;
+    for (size_t i = 0; i < root->n_operands; i++)
+        v += written(root->operands[i]);
+    return v;
+}
+
 static int price_fusion(struct pricing *p)
 {
     *p->out = *computation(p, 0);
@@ -481,14 +506,8 @@ static int price_fusion(struct pricing *p)
     if (!p->in->n_called)
         return 0;
     const struct hlo_computation *c = p->in->called[0];
-    const struct hlo_instruction *root = c->root;
     const struct hlo_reads *reads = &p->c->reads[c - p->c->m->computations];
-    if (hlo_is(root, "tuple")) {
-        for (size_t i = 0; i < root->n_operands; i++)
-            p->out->bytes += written(root->operands[i]);
-    } else {
-        p->out->bytes += written(root);
-    }
+    p->out->bytes += hlo_cost_written_bytes(p->in);
     for (size_t i = 0; i < reads->n; i++)
         p->out->bytes += reads->bytes[i];
     for (size_t i = 0; i < c->n_instructions; i++) {

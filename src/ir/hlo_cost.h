@@ -35,6 +35,10 @@ int hlo_costs_init(struct hlo_costs *c, const struct hlo_module *m, struct arena
 // asynchronous pair nothing either: its start has the cost. ERR_MEMORY.
 int hlo_cost_instruction(const struct hlo_costs *c, const struct hlo_instruction *in, struct hlo_cost *out,
                          struct error *err);
+// Bytes that one run of an instruction reads of its operand k, and writes into its result: a fusion reads parts of some
+// operands, and updates others in place. For those that are no calls and no loops.
+double hlo_cost_read_bytes(const struct hlo_costs *c, const struct hlo_instruction *in, size_t k);
+double hlo_cost_written_bytes(const struct hlo_instruction *in);
 // One run of the module.
 static inline const struct hlo_cost *hlo_cost_module(const struct hlo_costs *c)
 {

@@ -105,6 +105,10 @@ void module_init(struct module *m, struct arena *arena, const char *name);
 int module_verify(const struct module *m, struct error *err);
 // StableHLO text with scopes as locations. The module must verify (it is verified first).
 int module_print(const struct module *m, struct str *out, struct error *err);
+// The same with how arguments and results are divided over devices: XLA's notation ("{devices=[1,8]<=[8]}") for each
+// parameter and each result, NULL for one that is not said; either array may be NULL.
+int module_print_sharded(const struct module *m, const char *const *parameters, const char *const *results,
+                         struct str *out, struct error *err);
 // The stored bytes of the weights: values and codes in *weights, scales in *scales.
 void module_weight_bytes(const struct module *m, int64_t *weights, int64_t *scales);
 

@@ -290,7 +290,22 @@ static void print_instruction(struct str *out, const struct module *m, int i)
     str_add(out, ")\n");
 }
 
+static void print_sharding(struct str *out, const char *const *shardings, int i)
+{
+    if (!shardings || !shardings[i])
+        return;
+    str_add(out, " {mhlo.sharding = ");
+    print_quoted(out, shardings[i]);
+    str_add_char(out, '}');
+}
+
 int module_print(const struct module *m, struct str *out, struct error *err)
+{
+    return module_print_sharded(m, NULL, NULL, out, err);
+}
+
+int module_print_sharded(const struct module *m, const char *const *parameters, const char *const *results,
+                         struct str *out, struct error *err)
 {
     if (module_verify(m, err))
         return err ? err->code : ERR_INTERNAL;
@@ -298,11 +313,13 @@ int module_print(const struct module *m, struct str *out, struct error *err)
     for (int i = 0; i < m->n_parameters; i++) {
         str_addf(out, "%s%%%d: ", i ? ", " : "", m->parameters[i].instruction);
         shape_print_mlir(out, &m->instructions[m->parameters[i].instruction].shape);
+        print_sharding(out, parameters, i);
     }
     str_add(out, ") -> (");
     for (int i = 0; i < m->n_results; i++) {
         str_add(out, i ? ", " : "");
         shape_print_mlir(out, &m->instructions[m->results[i]].shape);
+        print_sharding(out, results, i);
     }
     str_add(out, ") {\n");
     for (int i = 0; i < m->n_instructions; i++) {

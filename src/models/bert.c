@@ -171,13 +171,8 @@ static int activation(struct builder *b, enum hf_activation kind, int x)
         return part_silu(b, x);
     case HF_TANH:
         return build_unary(b, OP_TANH, x);
-    case HF_GELU_TANH: { // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
-        int cube = build_binary(b, OP_MULTIPLY, build_binary(b, OP_MULTIPLY, x, x), x);
-        int inner = build_binary(b, OP_ADD, x, build_binary_scalar(b, OP_MULTIPLY, cube, 0.044715));
-        int t = build_unary(b, OP_TANH, build_binary_scalar(b, OP_MULTIPLY, inner, sqrt(2 / M_PI)));
-        return build_binary(b, OP_MULTIPLY, build_binary_scalar(b, OP_MULTIPLY, x, 0.5),
-                            build_binary_scalar(b, OP_ADD, t, 1));
-    }
+    case HF_GELU_TANH:
+        return part_gelu_tanh(b, x);
     case HF_GELU:
         break;
     }

@@ -7,8 +7,9 @@
 
 #include "base/file.h"
 #include "models/bert.h"
+#include "models/block.h"
 
-#define NAMES "builtin:minilm, builtin:gemm:MxKxN:TYPE, builtin:copy:N"
+#define NAMES "builtin:minilm, builtin:transformer-block[:HIDDENxHEADSxMLP], builtin:gemm:MxKxN:TYPE, builtin:copy:N"
 
 bool model_is_builtin(const char *workload)
 {
@@ -80,6 +81,8 @@ int model_module(const char *workload, const struct model_shape *shape, struct m
             *fixed = true;
             return copy(name + 5, m, err);
         }
+        if (strncmp(name, BLOCK_NAME, strlen(BLOCK_NAME)) == 0)
+            return block_module(name, shape, m, err);
         if (strcmp(name, "minilm") != 0)
             return error_set(err, ERR_USAGE, workload, "there is no such workload; there is " NAMES);
         bert_minilm(&bert);

@@ -10,8 +10,9 @@ struct model_shape {
 };
 
 // A WORKLOAD that needs no weights: "builtin:minilm", "builtin:gemm:MxKxN:TYPE" (also without "builtin:"; TYPE is f32,
-// bf16, f16, int8 or f64, f32 accumulation, int32 for int8), "builtin:copy:N", or a model directory (its config.json
-// alone is read). ERR_USAGE lists the built-in names. A product comes in its own types: policies leave it alone
+// bf16, f16, int8 or f64, f32 accumulation, int32 for int8), "builtin:copy:N", "builtin:transformer-block" (block.h),
+// or a model directory (its config.json alone is read). ERR_USAGE lists the built-in names. A product comes in its own
+// types: policies leave it alone
 // (*fixed).
 int model_module(const char *workload, const struct model_shape *shape, struct module *m, bool *fixed,
                  struct error *err);

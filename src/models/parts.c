@@ -49,6 +49,15 @@ int part_softmax(struct builder *b, int x)
     return build_binary(b, OP_DIVIDE, e, build_broadcast_leading(b, sum, e));
 }
 
+int part_gelu_tanh(struct builder *b, int x)
+{
+    int cube = build_binary(b, OP_MULTIPLY, build_binary(b, OP_MULTIPLY, x, x), x);
+    int inner = build_binary(b, OP_ADD, x, build_binary_scalar(b, OP_MULTIPLY, cube, 0.044715));
+    int t = build_unary(b, OP_TANH, build_binary_scalar(b, OP_MULTIPLY, inner, sqrt(2 / M_PI)));
+    return build_binary(b, OP_MULTIPLY, build_binary_scalar(b, OP_MULTIPLY, x, 0.5),
+                        build_binary_scalar(b, OP_ADD, t, 1));
+}
+
 int part_silu(struct builder *b, int x)
 {
     return build_binary(b, OP_MULTIPLY, x, build_unary(b, OP_LOGISTIC, x));

@@ -15,6 +15,7 @@ int part_stacked_linear(struct builder *b, int x, const char *prefix, const char
 int part_add_bias(struct builder *b, int x, int bias);
 int part_softmax(struct builder *b, int x); // over the last dimension
 int part_silu(struct builder *b, int x);
+int part_gelu_tanh(struct builder *b, int x); // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
 // silu of the first half of the last dimension times the second half.
 int part_swiglu(struct builder *b, int x);
 // x / sqrt(mean x^2 + eps) times the vector `weight`, over the last dimension.

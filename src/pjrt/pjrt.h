@@ -212,7 +212,7 @@ void compile_options_encode(struct str *out, const struct compile_options *optio
 
 struct program_info {
     const char *name;
-    const char *fingerprint; // NULL where the plugin offers none. May hold any bytes but NUL.
+    const char *fingerprint; // printable, in hexadecimal where the plugin's own is not; NULL where it offers none
     size_t num_replicas, num_partitions;
     const int *device_ids; // addressable devices it runs on, in the order launches take arguments
     size_t device_count;

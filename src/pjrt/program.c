@@ -47,6 +47,20 @@ static int describe_outputs(struct program *p, struct error *err)
     return 0;
 }
 
+// Some plugins give text, some bytes, which are then shown in hexadecimal.
+static const char *readable(struct program *p, const char *bytes, size_t n, struct error *err)
+{
+    bool text = true;
+    for (size_t i = 0; i < n; i++)
+        text &= bytes[i] > ' ' && bytes[i] < 0x7f;
+    if (text)
+        return arena_strndup(&p->arena, bytes, n, err);
+    char *out = n < SIZE_MAX / 2 ? arena_alloc(&p->arena, 2 * n + 1, 1, err) : NULL;
+    for (size_t i = 0; out && i < n; i++)
+        snprintf(out + 2 * i, 3, "%02x", (unsigned char)bytes[i]);
+    return out;
+}
+
 int program_describe(struct program *p, struct error *err)
 {
     const struct plugin *plugin = p->plugin;
@@ -74,8 +88,8 @@ int program_describe(struct program *p, struct error *err)
     if (!p->info.name)
         return ERR_MEMORY;
     if (offered && fingerprint->executable_fingerprint_size) {
-        p->info.fingerprint = arena_strndup(&p->arena, fingerprint->executable_fingerprint,
-                                            fingerprint->executable_fingerprint_size, err);
+        p->info.fingerprint =
+            readable(p, fingerprint->executable_fingerprint, fingerprint->executable_fingerprint_size, err);
         if (!p->info.fingerprint)
             return ERR_MEMORY;
     }

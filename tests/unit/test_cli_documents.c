@@ -7,6 +7,7 @@
 #include "cli_test.h"
 #include "schema.h"
 #include "test.h"
+#include "worker_test.h"
 
 TEST(cli_documents_follow_their_schemas)
 {
@@ -54,6 +55,30 @@ TEST(cli_documents_devices_plugin)
     cli_test_release(&cli);
     snprintf(faulty, sizeof faulty, "%s/faulty_empty.so", build ? build : "build");
     CHECK_INT(cli_test_run(&cli, CLI_WORDS("devices", "--plugin", faulty), &e), ERR_DEVICE);
+    cli_test_release(&cli);
+}
+
+TEST(cli_documents_compile_plugin)
+{
+    struct cli cli;
+    struct error e = {0};
+    const char *libtpu = worker_test_libtpu();
+    if (!libtpu)
+        return;
+    setenv("TMPDIR", test_dir(), 1);
+    REQUIRE_OK(
+        cli_test_run(&cli, CLI_WORDS("compile", "gemm:128x128x128:bf16", "--target", "v6e", "--plugin", libtpu), &e),
+        &e);
+    CHECK_SCHEMA("assay.compile.1.json", str_text(&cli.out), cli.out.length);
+    cli_test_release(&cli);
+    // Refused is a row with its reason, and the exit code of a device.
+    CHECK_INT(cli_test_run(&cli,
+                           CLI_WORDS("compile", "gemm:128x128x128:bf16", "--target", "v6e", "--plugin", libtpu,
+                                     "--flag", "nonesuch=1"),
+                           &e),
+              ERR_DEVICE);
+    CHECK_SCHEMA("assay.compile.1.json", str_text(&cli.out), cli.out.length);
+    CHECK(strstr(str_text(&cli.out), "No such compile option") != NULL);
     cli_test_release(&cli);
 }
 

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the real compiler makes of a workload, for devices that are not there: whether it fits, its memory, its
+// schedule, the arithmetic it chose, and the least time of it all. Every compilation is in a worker of its own, since
+// compilers abort and keep what they took.
+#ifndef LAB_COMPILE_H
+#define LAB_COMPILE_H
+
+#include "base/json.h"
+#include "base/progress.h"
+#include "chips/chips.h"
+#include "chips/core.h"
+#include "ir/buffers.h"
+#include "ir/hlo_cost.h"
+#include "ir/llo.h"
+#include "ir/module.h"
+#include "lab/require.h"
+#include "worker/worker.h"
+
+enum { COMPILE_MAX_CASES = 256, COMPILE_MAX_FLAGS = 32 };
+
+struct compile_job {
+    const char *workload;       // as model_module takes it, or a file of StableHLO (*.mlir)
+    int64_t batch, seq;         // 0: the workload's own
+    const char *const *targets; // "v6e:2x4", "h100": at least one
+    const char *const *policies;
+    const char *const *flags; // "NAME=VALUE", options of the compiler
+    size_t n_targets, n_policies, n_flags;
+    bool sweep;            // flags of one name are alternatives, in place of an error
+    const char *precision; // "default", "high" or "highest" for all products of a model; NULL: as it asks
+    const char *layout;    // "tp", "dp=32,tp=8"; NULL: one device's program
+    bool no_evidence;      // the final code is not dumped: faster, and no arithmetic and no floor
+    bool dump_cost;        // compile once more without the dump, to say what it costs
+    const char *dump;      // a directory, which must not exist, that keeps what the compiler dumped; NULL: removed
+    const char *plugin;    // NULL: found by the kind of target
+    double timeout_s;      // of one compilation; 0: 300
+    double efficiency; // what share of the floor's speed this chip reaches, for the prediction; 0: what is known of it
+    int jobs;          // workers at a time; 0: one for every two processors, at most the cases
+    const char *require; // 'fits==1 and floor_us<=200', held to every case; NULL: nothing
+    const struct progress *progress;
+};
+
+enum compile_state { COMPILE_DONE, COMPILE_TOO_LARGE, COMPILE_REFUSED, COMPILE_DIED };
+const char *compile_state_name(enum compile_state s); // "compiled", "does not fit", "refused", "died"
+
+// A value that takes memory in the device's main memory, and whose it is.
+struct compile_buffer {
+    const char *instruction, *shape, *owner; // owner: the argument's or the operation's name; "" where it is not known
+    enum buffer_kind kind;
+    int64_t bytes;
+};
+
+enum compile_kind { COMPILE_OP, COMPILE_PREFETCH, COMPILE_TRANSFER, COMPILE_COLLECTIVE, COMPILE_WAIT, COMPILE_LOOP };
+const char *compile_kind_name(enum compile_kind k); // "operation", "prefetch", ...
+
+struct compile_op {
+    const struct hlo_instruction *in;
+    enum compile_kind kind;
+    const char *name, *what;   // of the instruction; its category ("output fusion", "copy")
+    const char *scope, *group; // where in the model: the operation's name and its row; "" where the compiler says none
+    int depth;                 // of loops around it
+    double runs;               // in one run of the program; of COMPILE_LOOP its own trips as well
+    bool runs_unknown;         // in a loop that runs as often as its data say: counted once
+    // Of one run.
+    double flop;                    // of products
+    enum dtype type;                // of the left operand of its products; DT_INVALID: none
+    double hbm_bytes;               // read from and written to the main memory
+    double bundles;                 // of its code; NAN where there is no dump of it
+    double iterations;              // of that code: the product of its iteration bounds
+    double estimated_cycles;        // the compiler's own estimate; NAN: none
+    double compute_s, memory_s;     // NAN: not known
+    double floor_s;                 // the longer; of a collective its wire time; 0 for what takes none
+    const struct llo_bundles *code; // NULL: none of its own
+    bool shares_code;               // with an earlier operation
+    double passes;                  // how often its products go through the matrix units; NAN: not known
+    const char *arithmetic;         // in words, how its products are made; NULL
+    bool emulated;
+    // COMPILE_COLLECTIVE
+    const char *collective, *groups, *strategy; // "all-reduce"; the groups as written; the compiler's choice, or ""
+    int64_t group_size;
+    double wire_bytes;       // of the whole array
+    const char *wire_reason; // why there is no wire time; NULL: there is
+};
+
+struct compile_group {
+    const char *name;
+    double flop, hbm_bytes, floor_s;
+    enum dtype type; // of most of its FLOP
+    size_t ops;
+};
+
+struct compile_case {
+    struct arena arena;
+    // What is asked for.
+    const char *target_name;
+    struct chip_target target;
+    const char *policy; // NULL: the workload has its types
+    struct worker_override flags[COMPILE_MAX_FLAGS];
+    size_t n_flags;
+    const struct module *module; // NULL: a program of the user's
+    const char *text;
+    size_t text_bytes;
+    int partitions;
+    bool shardy;
+    // What became of it.
+    enum compile_state state;
+    struct error error;
+    bool has_failure;
+    struct worker_failure failure;
+    bool has_figures;                           // COMPILE_TOO_LARGE, with the compiler's own figures
+    const char *needed, *available, *needed_in; // "96.00G", "31.24G", "HBM"
+    double needed_bytes, available_bytes;
+    const char *plugin_path, *plugin_version; // the second: the platform's
+    char plugin_sha256[65];
+    size_t n_devices;
+    const char *device_kind;
+    double start_s, wall_s, cpu_s;    // to load plugin and topology; to compile
+    double plain_wall_s, plain_cpu_s; // without the dump; NAN: not measured
+    double peak_rss_bytes;
+    struct worker_memory_plan memory;
+    double usable_bytes; // what one device's memory can hold; NAN: not known
+    int64_t serialized_bytes;
+    const char *fingerprint;        // NULL: none
+    struct compile_buffer *buffers; // the largest first
+    size_t n_buffers;
+    double dump_bytes, parse_s; // of the final code
+    // The schedule, and what it takes.
+    struct hlo_module hlo;
+    struct hlo_costs costs;
+    struct compile_op *ops; // in order
+    size_t n_ops, cap_ops;
+    struct compile_group *groups;
+    size_t n_groups;
+    struct chip_core core;
+    bool has_core;
+    double flop, hbm_bytes, prefetch_bytes;                     // of one run of the program on one device
+    double ops_floor_s, memory_floor_s, collectives_s, floor_s; // NAN: no evidence
+    double estimated_s;                                         // the compiler's estimates added up, as a warning
+    double of_peak;                                             // FLOP at the floor's time over the rate of their type
+    double efficiency, band;       // the prediction is floor / efficiency, within a factor of band
+    const char *efficiency_source; // also why there is none
+    bool loops_unknown;
+};
+
+struct compile {
+    struct arena arena;
+    struct compile_job options;
+    struct compile_case *cases;
+    size_t n_cases;
+    bool fixed;
+    struct require require;
+    bool has_require;
+};
+
+// Reads the workload and makes the cases (targets x policies x alternatives of flags). ERR_USAGE names what is not
+// known; ERR_INPUT a file. compile_close in any case.
+int compile_open(struct compile *c, const struct compile_job *o, struct error *err);
+// Compiles every case, `jobs` at a time. A case that does not fit, is refused or dies is a result, not an error.
+// ERR_DEVICE when there is no plugin at all, or no case could be tried; ERR_INTERRUPTED.
+int compile_run(struct compile *c, struct error *err);
+void compile_close(struct compile *c);
+// Whether every case meets the requirement. The metrics: fits, floor_us, predicted_us, memory_bytes, code_bytes,
+// compile_s; a case without a number does not meet what is asked of it.
+bool compile_met(const struct compile *c);
+// The `result` object of assay.compile/1.
+void compile_json(const struct compile *c, struct jw *w);
+
+#endif

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// The document assay.compile/1.
+#include <math.h>
+
+#include "lab/compile_part.h"
+
+static void derived(struct jw *w, const char *key, double value, const char *unit, const char *source)
+{
+    quantity_json_kv(w, key, quantity_make(value, unit, ORIGIN_DERIVED, source));
+}
+
+static void measured(struct jw *w, const char *key, double seconds, const char *source)
+{
+    quantity_json_kv(w, key, quantity_make(seconds, "s", ORIGIN_MEASURED, source));
+}
+
+// Bytes that the compiler plans; negative stands for "not offered".
+static void planned(struct jw *w, const char *key, int64_t bytes)
+{
+    quantity_json_kv(w, key,
+                     quantity_make(bytes < 0 ? NAN : (double)bytes, "B", ORIGIN_DERIVED,
+                                   bytes < 0 ? "the plugin does not offer it" : "the compiler's plan, of one device"));
+}
+
+static void write_failure(const struct compile_case *k, struct jw *w)
+{
+    jw_key(w, "failure");
+    if (k->state == COMPILE_DONE) {
+        jw_null(w);
+        jw_kv_null(w, "out_of_memory");
+        return;
+    }
+    jw_object(w);
+    jw_kv_string(w, "kind",
+                 k->has_failure ? worker_failure_kind_name(k->failure.kind) : error_code_name(k->error.code));
+    jw_kv_string(w, "message", k->error.message);
+    jw_kv_string(w, "where", k->error.where);
+    if (k->has_failure) {
+        jw_kv_int(w, "value", k->failure.value);
+        jw_kv_string(w, "doing", k->failure.doing);
+        jw_kv_string(w, "stderr_tail", k->failure.stderr_tail);
+    }
+    jw_object_end(w);
+    jw_key(w, "out_of_memory");
+    if (!k->has_figures) {
+        jw_null(w);
+        return;
+    }
+    jw_object(w);
+    derived(w, "needed", k->needed_bytes, "B", k->needed);
+    derived(w, "available", k->available_bytes, "B", k->available);
+    jw_kv_string(w, "memory", k->needed_in);
+    jw_object_end(w);
+}
+
+static void write_plan(const struct compile_case *k, struct jw *w)
+{
+    const struct worker_memory_plan *m = &k->memory;
+    jw_key(w, "memory");
+    jw_object(w);
+    planned(w, "arguments", m->arguments);
+    planned(w, "outputs", m->outputs);
+    planned(w, "aliases", m->aliases);
+    planned(w, "temporaries", m->temporaries);
+    planned(w, "allocated", m->allocated);
+    planned(w, "code", m->code);
+    planned(w, "peak", m->peak);
+    planned(w, "executable", k->serialized_bytes);
+    quantity_json_kv(w, "usable", chip_memory_usable(k->target.chip, CHIP_PER_DEVICE));
+    jw_object_end(w);
+}
+
+static void write_buffers(const struct compile_case *k, struct jw *w)
+{
+    jw_key(w, "buffers");
+    jw_array(w);
+    for (size_t i = 0; i < k->n_buffers; i++) {
+        const struct compile_buffer *b = &k->buffers[i];
+        jw_object(w);
+        jw_kv_string(w, "kind", buffer_kind_name(b->kind));
+        jw_kv_int(w, "bytes", b->bytes);
+        jw_kv_string(w, "shape", b->shape);
+        jw_kv_string(w, "instruction", b->instruction);
+        jw_kv_string(w, "owner", b->owner);
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+}
+
+static void write_times(const struct compile_case *k, struct jw *w)
+{
+    jw_key(w, "time");
+    jw_object(w);
+    measured(w, "start", k->start_s, "loading the plugin and describing the target");
+    measured(w, "compile", k->wall_s, "wall clock");
+    measured(w, "compile_cpu", k->cpu_s, "processor time of the worker");
+    const char *why = isnan(k->plain_wall_s) ? "not asked for (--dump-cost)" : "without the dump of the final code";
+    measured(w, "without_dump", k->plain_wall_s, why);
+    measured(w, "without_dump_cpu", k->plain_cpu_s, why);
+    measured(w, "read_dump", k->parse_s, "reading the dump of the final code");
+    quantity_json_kv(w, "dump_bytes", quantity_make(k->dump_bytes, "B", ORIGIN_MEASURED, "the final code as dumped"));
+    quantity_json_kv(w, "peak_rss",
+                     quantity_make(k->peak_rss_bytes, "B", ORIGIN_MEASURED, "resident memory of the worker, at most"));
+    jw_object_end(w);
+}
+
+static void write_floor(const struct compile_case *k, struct jw *w)
+{
+    const char *no_time = k->target.chip->is_tpu
+                              ? "no evidence: the final code was not dumped"
+                              : "no time is predicted from a GPU program that was not tuned on its device";
+    bool known = !isnan(k->floor_s);
+    jw_key(w, "floor");
+    jw_object(w);
+    derived(w, "time", k->floor_s * 1e6, "us",
+            known ? "max(operations, all bytes of main memory / bandwidth) + collectives" : no_time);
+    derived(w, "operations", k->ops_floor_s * 1e6, "us",
+            known ? "sum of max(bundles x iterations / clock, bytes / bandwidth)" : no_time);
+    derived(w, "memory", k->memory_floor_s * 1e6, "us", known ? "all bytes of main memory / bandwidth" : no_time);
+    derived(w, "collectives", (known ? k->collectives_s : NAN) * 1e6, "us", known ? "wire time" : no_time);
+    derived(w, "of_peak", k->of_peak, "1", known ? "product FLOP / rate of their type / floor" : no_time);
+    derived(w, "compiler_estimate", k->estimated_s * 1e6, "us",
+            "the compiler's estimated_cycles added up / clock: known to be up to four times too high for element-wise "
+            "work; not a prediction");
+    if (k->has_core)
+        quantity_json_kv(w, "clock", quantity_make(k->core.clock_hz, "Hz", k->core.origin, k->core.source));
+    jw_object_end(w);
+    double p = k->floor_s / k->efficiency;
+    jw_key(w, "prediction");
+    jw_object(w);
+    derived(w, "time", p * 1e6, "us", k->efficiency_source);
+    derived(w, "low", fmax(p / k->band, k->floor_s) * 1e6, "us", k->efficiency_source);
+    derived(w, "high", p * k->band * 1e6, "us", k->efficiency_source);
+    derived(w, "efficiency", k->efficiency, "1", k->efficiency_source);
+    jw_object_end(w);
+}
+
+static void write_code(const struct llo_bundles *b, struct jw *w)
+{
+    jw_key(w, "matrix");
+    jw_array(w);
+    for (int i = 0; i < b->n_matrix; i++) {
+        jw_object(w);
+        jw_kv_string(w, "format", b->matrix[i].format);
+        jw_kv_uint(w, "multiplies", b->matrix[i].multiplies);
+        jw_kv_uint(w, "pushes", b->matrix[i].pushes);
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+}
+
+static void write_op(const struct compile_op *op, struct jw *w)
+{
+    jw_object(w);
+    jw_kv_string(w, "kind", compile_kind_name(op->kind));
+    jw_kv_string(w, "name", op->name);
+    jw_kv_string(w, "category", op->what);
+    jw_kv_string(w, "scope", op->scope);
+    jw_kv_string(w, "group", op->group);
+    jw_kv_int(w, "depth", op->depth);
+    jw_kv_double(w, "runs", op->runs_unknown ? NAN : op->runs);
+    jw_kv_double(w, "flop", op->flop);
+    jw_kv_string(w, "type", op->type == DT_INVALID ? NULL : dtype_name(op->type));
+    jw_kv_double(w, "hbm_bytes", op->hbm_bytes);
+    jw_kv_double(w, "bundles", op->bundles);
+    jw_kv_double(w, "iterations", op->code ? op->iterations : NAN);
+    jw_kv_bool(w, "shares_code", op->shares_code);
+    jw_kv_double(w, "estimated_cycles", op->estimated_cycles);
+    jw_kv_double(w, "compute_us", op->compute_s * 1e6);
+    jw_kv_double(w, "memory_us", op->memory_s * 1e6);
+    jw_kv_double(w, "floor_us", op->floor_s * 1e6);
+    jw_kv_double(w, "passes", op->passes);
+    jw_kv_string(w, "arithmetic", op->arithmetic);
+    jw_kv_bool(w, "emulated", op->emulated);
+    if (op->code)
+        write_code(op->code, w);
+    if (op->kind == COMPILE_COLLECTIVE) {
+        jw_kv_string(w, "collective", op->collective);
+        jw_kv_string(w, "groups", op->groups);
+        jw_kv_int(w, "group_size", op->group_size);
+        jw_kv_double(w, "wire_bytes", op->wire_bytes);
+        jw_kv_string(w, "strategy", op->strategy);
+        jw_kv_string(w, "no_wire_time", op->wire_reason);
+    }
+    jw_object_end(w);
+}
+
+static void write_groups(const struct compile_case *k, struct jw *w)
+{
+    jw_key(w, "groups");
+    jw_array(w);
+    for (size_t i = 0; i < k->n_groups; i++) {
+        const struct compile_group *g = &k->groups[i];
+        jw_object(w);
+        jw_kv_string(w, "name", g->name);
+        jw_kv_double(w, "flop", g->flop);
+        jw_kv_double(w, "hbm_bytes", g->hbm_bytes);
+        jw_kv_double(w, "floor_us", isnan(k->floor_s) ? NAN : g->floor_s * 1e6);
+        jw_kv_uint(w, "operations", g->ops);
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+}
+
+static void write_case(const struct compile_case *k, struct jw *w)
+{
+    jw_object(w);
+    jw_kv_string(w, "target", k->target_name);
+    jw_kv_string(w, "chip", k->target.chip->name);
+    jw_kv_string(w, "device_kind", k->device_kind);
+    jw_kv_uint(w, "devices", k->n_devices);
+    jw_kv_int(w, "partitions", k->partitions);
+    jw_kv_string(w, "policy", k->policy);
+    jw_key(w, "flags");
+    jw_object(w);
+    for (size_t i = 0; i < k->n_flags; i++)
+        jw_kv_string(w, k->flags[i].name, k->flags[i].value);
+    jw_object_end(w);
+    jw_kv_string(w, "state", compile_state_name(k->state));
+    write_failure(k, w);
+    jw_key(w, "plugin");
+    jw_object(w);
+    jw_kv_string(w, "path", k->plugin_path);
+    jw_kv_string(w, "version", k->plugin_version);
+    jw_kv_string(w, "sha256", k->plugin_sha256[0] ? k->plugin_sha256 : NULL);
+    jw_object_end(w);
+    write_buffers(k, w);
+    if (k->state == COMPILE_DONE) {
+        write_plan(k, w);
+        jw_kv_string(w, "fingerprint", k->fingerprint);
+        write_times(k, w);
+        write_floor(k, w);
+        write_groups(k, w);
+        jw_key(w, "operations");
+        jw_array(w);
+        for (size_t i = 0; i < k->n_ops; i++)
+            write_op(&k->ops[i], w);
+        jw_array_end(w);
+    }
+    jw_object_end(w);
+}
+
+void compile_json(const struct compile *c, struct jw *w)
+{
+    jw_object(w);
+    jw_kv_string(w, "workload", c->options.workload);
+    jw_kv_string(w, "layout", c->options.layout);
+    jw_key(w, "requirement");
+    if (c->has_require) {
+        jw_object(w);
+        jw_kv_string(w, "text", c->require.text);
+        jw_kv_bool(w, "met", compile_met(c));
+        jw_object_end(w);
+    } else {
+        jw_null(w);
+    }
+    jw_key(w, "cases");
+    jw_array(w);
+    for (size_t i = 0; i < c->n_cases; i++)
+        write_case(&c->cases[i], w);
+    jw_array_end(w);
+    jw_object_end(w);
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// The TPU compiler's word on small programs. Figures are of libtpu 0.0.52, which the set-up pins by hash.
+#include "lab/compile.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "worker_test.h"
+
+struct asked {
+    struct compile c;
+    struct error err;
+    int rc;
+};
+
+// Compiles; false when libtpu is not here.
+static bool ask(struct asked *a, const struct compile_job *options)
+{
+    const char *libtpu = worker_test_libtpu();
+    static const char *const v6e[] = {"v6e"};
+    memset(a, 0, sizeof *a);
+    if (!libtpu)
+        return false;
+    setenv("TMPDIR", test_dir(), 1);
+    struct compile_job o = *options;
+    o.plugin = libtpu;
+    o.timeout_s = 900;
+    if (!o.n_targets) {
+        o.targets = v6e;
+        o.n_targets = 1;
+    }
+    a->rc = compile_open(&a->c, &o, &a->err);
+    if (!a->rc)
+        a->rc = compile_run(&a->c, &a->err);
+    if (a->rc)
+        test_fail_error(__FILE__, __LINE__, "compile", a->err.where, a->err.message);
+    return a->rc == 0;
+}
+
+static void done(struct asked *a)
+{
+    compile_close(&a->c);
+    DIR *d = opendir(test_dir()); // nothing is left of what the compiler dumped
+    for (struct dirent *e; d && (e = readdir(d));)
+        CHECK(strncmp(e->d_name, "assay-compile", 13) != 0);
+    if (d)
+        closedir(d);
+}
+
+static const char *program(const char *name, const char *text)
+{
+    static char path[1024];
+    struct error err = {0};
+    snprintf(path, sizeof path, "%s/%s.mlir", test_dir(), name);
+    if (file_write(path, text, strlen(text), &err) != 0)
+        test_fail_error(__FILE__, __LINE__, "file_write", err.where, err.message);
+    return path;
+}
+
+// The operation that has most of the products.
+static const struct compile_op *product(const struct compile_case *k)
+{
+    const struct compile_op *best = NULL;
+    for (size_t i = 0; i < k->n_ops; i++) {
+        if (k->ops[i].flop > (best ? best->flop : 0))
+            best = &k->ops[i];
+    }
+    return best;
+}
+
+static uint64_t pushes(const struct compile_op *op, const char *format)
+{
+    uint64_t n = 0;
+    for (int i = 0; i < op->code->n_matrix; i++) {
+        if (!format || strcmp(op->code->matrix[i].format, format) == 0)
+            n += op->code->matrix[i].pushes;
+    }
+    return n;
+}
+
+TEST(lab_compile_plugin_large_product)
+{
+    struct asked a;
+    struct compile_job o = {
+        .workload = program("product", "module @product { func.func public @main(%a: tensor<4096x4096xbf16>, %b: "
+                                       "tensor<4096x4096xbf16>) -> tensor<4096x4096xbf16> {\n"
+                                       "  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : "
+                                       "(tensor<4096x4096xbf16>, tensor<4096x4096xbf16>) -> tensor<4096x4096xbf16>\n"
+                                       "  return %0 : tensor<4096x4096xbf16>\n} }\n")};
+    if (!ask(&a, &o))
+        return;
+    const struct compile_case *k = &a.c.cases[0];
+    CHECK_INT(k->state, COMPILE_DONE);
+    const struct compile_op *op = product(k);
+    REQUIRE(op && op->code);
+    // Every matrix that is pushed is bf16. Rows that do not fill a register of 16 (each tile has 171 x 8 of them) go
+    // through as 8 rows of 32 bits, against the same matrices: 1.2 % of the instructions.
+    CHECK_INT(pushes(op, "bf16"), pushes(op, NULL));
+    CHECK(pushes(op, NULL) > 0);
+    CHECK_NEAR(op->passes, 1, 0.01); // 1368 rows of a tile for 1365.3
+    CHECK(strcmp(op->arithmetic, "bf16 natively") == 0 && !op->emulated);
+    CHECK_NEAR(op->bundles * op->iterations, 270624, 0);
+    CHECK_NEAR(k->floor_s * 1e6, 270624 / 1750.0, 1e-9); // one cycle each at 1.75 GHz
+    CHECK_NEAR(k->of_peak, 2 * 0x1p36 / 918e12 / k->floor_s, 1e-12);
+    CHECK(k->memory_floor_s < k->ops_floor_s);
+    // The prediction is not the floor: 361.6 us were measured.
+    CHECK_NEAR(k->floor_s / k->efficiency * 1e6, 361.6, 0.1);
+    CHECK(k->memory.arguments == 1 << 26 && k->memory.outputs == 1 << 25);
+    done(&a);
+}
+
+static void small_product(const char *type, const char *precision, const char *says, double passes)
+{
+    struct asked a;
+    char name[64];
+    snprintf(name, sizeof name, "gemm:512x512x512:%s", type);
+    struct compile_job o = {.workload = name, .precision = precision};
+    if (!ask(&a, &o))
+        return;
+    const struct compile_op *op = product(&a.c.cases[0]);
+    REQUIRE(op && op->arithmetic);
+    if (!CHECK(strstr(op->arithmetic, says)))
+        printf("  %s %s: %s\n", type, precision, op->arithmetic);
+    CHECK_NEAR(op->passes, passes, 0);
+    done(&a);
+}
+
+TEST(lab_compile_plugin_arithmetic)
+{
+    small_product("f32", "default", "one bf16 pass", 1);
+    small_product("f32", "high", "3 passes", 3);
+    small_product("f32", "highest", "6 passes", 6);
+    small_product("int8", "default", "s8 natively", 1);
+    small_product("bf16", "default", "bf16 natively", 1);
+    small_product("f16", "default", "emulated in 32-bit registers: slower", 1);
+}
+
+TEST(lab_compile_plugin_block_over_eight)
+{
+    struct asked a;
+    static const char *const targets[] = {"v6e:2x4"}, *const policies[] = {"bf16"};
+    struct compile_job o = {.workload = "builtin:transformer-block:1024x8x4096",
+                            .seq = 256,
+                            .layout = "tp",
+                            .targets = targets,
+                            .n_targets = 1,
+                            .policies = policies,
+                            .n_policies = 1};
+    if (!ask(&a, &o))
+        return;
+    const struct compile_case *k = &a.c.cases[0];
+    CHECK_INT(k->state, COMPILE_DONE);
+    CHECK_INT(k->n_devices, 8);
+    size_t collectives = 0;
+    double flop = 0;
+    for (size_t i = 0; i < k->n_ops; i++) {
+        const struct compile_op *op = &k->ops[i];
+        flop += op->flop;
+        if (op->kind != COMPILE_COLLECTIVE)
+            continue;
+        collectives++;
+        CHECK_STR(op->collective, "all-reduce");
+        CHECK_INT(op->group_size, 8);
+        CHECK_NEAR(op->wire_bytes, 256 * 1024 * 4, 0); // f32 sums
+        CHECK(strstr(op->scope, "block.attention.out") || strstr(op->scope, "block.mlp.down"));
+    }
+    CHECK_INT(collectives, 2);
+    // An eighth of all products, exactly: heads and columns divide evenly.
+    double all = 2.0 * 256 * 1024 * 1024 * 4 + 2.0 * 2 * 256 * 256 * 1024 + 2.0 * 2 * 256 * 1024 * 4096;
+    CHECK_NEAR(flop, all / 8, 0);
+    // Modules have the names of our graph.
+    bool mlp = false;
+    for (size_t i = 0; i < k->n_groups; i++)
+        mlp |= strcmp(k->groups[i].name, "mlp") == 0;
+    CHECK(mlp);
+    done(&a);
+}
+
+TEST(lab_compile_plugin_loop)
+{
+    struct asked a;
+    struct compile_job o = {
+        .workload =
+            program("loop", "module @loop { func.func public @main(%a: tensor<256x256xf32>) -> tensor<256x256xf32> {\n"
+                            "  %n = stablehlo.constant dense<24> : tensor<i32>\n"
+                            "  %one = stablehlo.constant dense<1> : tensor<i32>\n"
+                            "  %zero = stablehlo.constant dense<0> : tensor<i32>\n"
+                            "  %r:2 = stablehlo.while(%i = %zero, %x = %a) : tensor<i32>, tensor<256x256xf32>\n"
+                            "  cond { %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>\n"
+                            "    stablehlo.return %c : tensor<i1> }\n"
+                            "  do { %j = stablehlo.add %i, %one : tensor<i32>\n"
+                            "    %d = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : "
+                            "(tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>\n"
+                            "    %t = stablehlo.tanh %d : tensor<256x256xf32>\n"
+                            "    stablehlo.return %j, %t : tensor<i32>, tensor<256x256xf32> }\n"
+                            "  return %r#1 : tensor<256x256xf32>\n} }\n")};
+    if (!ask(&a, &o))
+        return;
+    const struct compile_case *k = &a.c.cases[0];
+    const struct compile_op *op = product(k);
+    REQUIRE(op);
+    CHECK_NEAR(op->runs, 24, 0);
+    CHECK_INT(op->depth, 1);
+    CHECK_NEAR(k->flop, 24 * 2.0 * 256 * 256 * 256, 0); // the compiler's own count has one run
+    CHECK(!k->loops_unknown);
+    done(&a);
+}
+
+TEST(lab_compile_plugin_does_not_fit)
+{
+    struct asked a;
+    struct compile_job o = {
+        .workload = program("large", "module @large { func.func public @main(%a: tensor<131072x131072xbf16>, %b: "
+                                     "tensor<131072x131072xbf16>) -> tensor<131072x131072xbf16> {\n"
+                                     "  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : "
+                                     "(tensor<131072x131072xbf16>, tensor<131072x131072xbf16>) -> "
+                                     "tensor<131072x131072xbf16> loc(\"the product\")\n"
+                                     "  return %0 : tensor<131072x131072xbf16>\n} }\n"),
+        .require = "fits==1"};
+    if (!ask(&a, &o))
+        return;
+    const struct compile_case *k = &a.c.cases[0];
+    CHECK_INT(k->state, COMPILE_TOO_LARGE);
+    REQUIRE(k->has_figures);
+    CHECK_STR(k->needed, "96.00G");
+    CHECK_STR(k->available, "31.24G");
+    CHECK_STR(k->needed_in, "HBM");
+    REQUIRE(k->n_buffers == 3);
+    for (size_t i = 0; i < 3; i++)
+        CHECK_INT(k->buffers[i].bytes, (int64_t)1 << 35);
+    bool named = false;
+    for (size_t i = 0; i < 3; i++)
+        named |= strcmp(k->buffers[i].owner, "the product") == 0;
+    CHECK(named);
+    CHECK(!compile_met(&a.c));
+    done(&a);
+}
+
+// One case aborts the compiler, one has an option that does not exist, and the others are none the worse.
+TEST(lab_compile_plugin_failures_are_rows)
+{
+    struct asked a;
+    static const char *const flags[] = {"xla_tpu_scoped_vmem_limit_kib=16384", "xla_tpu_scoped_vmem_limit_kib=abc"};
+    struct compile_job o = {
+        .workload = "gemm:128x128x128:bf16", .flags = flags, .n_flags = 2, .sweep = true, .jobs = 2};
+    if (!ask(&a, &o))
+        return;
+    CHECK_INT(a.c.n_cases, 2);
+    CHECK_INT(a.c.cases[0].state, COMPILE_DONE);
+    CHECK_INT(a.c.cases[1].state, COMPILE_REFUSED);
+    CHECK(strstr(a.c.cases[1].error.message, "abc") != NULL);
+    done(&a);
+    o = (struct compile_job){
+        .workload = program("dynamic", "module @d { func.func public @main(%a: tensor<?x8xf32>) -> tensor<?x8xf32> {\n"
+                                       "  %0 = stablehlo.add %a, %a : tensor<?x8xf32>\n"
+                                       "  return %0 : tensor<?x8xf32>\n} }\n")};
+    if (!ask(&a, &o))
+        return;
+    CHECK_INT(a.c.cases[0].state, COMPILE_DIED);
+    CHECK(a.c.cases[0].has_failure && strstr(a.c.cases[0].error.message, "SIGABRT"));
+    done(&a);
+}
+
+TEST(lab_compile_plugin_two_at_once_are_the_same)
+{
+    struct asked a;
+    static const char *const targets[] = {"v6e", "v6e:2x2", "v5e", "tpu7x"};
+    struct compile_job o = {
+        .workload = "gemm:128x128x128:bf16", .targets = targets, .n_targets = 4, .jobs = 2, .no_evidence = true};
+    if (!ask(&a, &o))
+        return;
+    for (size_t i = 0; i < 4; i++) {
+        CHECK_INT(a.c.cases[i].state, COMPILE_DONE);
+        CHECK(a.c.cases[i].fingerprint && a.c.cases[i].fingerprint[0]);
+        CHECK(isnan(a.c.cases[i].floor_s)); // without evidence there is no floor
+        CHECK(a.c.cases[i].dump_bytes == 0);
+    }
+    CHECK_STR(a.c.cases[0].device_kind, "TPU v6 lite");
+    CHECK_STR(a.c.cases[2].device_kind, "TPU v5 lite");
+    CHECK_STR(a.c.cases[3].device_kind, "TPU7x");
+    done(&a);
+}
+
+// Every float must stand where the schema says, and nothing a program holds can break out of its text.
+TEST(lab_compile_plugin_document)
+{
+    struct asked a;
+    struct compile_job o = {.workload = "gemm:128x128x128:bf16"};
+    if (!ask(&a, &o))
+        return;
+    struct str s;
+    struct jw w;
+    str_init(&s);
+    jw_init(&w, &s, true);
+    compile_json(&a.c, &w);
+    CHECK(jw_finish(&w, &a.err) == 0);
+    json_t *doc = json_parse(str_text(&s), s.length, "document", &a.err);
+    CHECK(doc != NULL);
+    CHECK_INT(json_array_size(json_object_get(doc, "cases")), 1);
+    json_decref(doc);
+    str_release(&s);
+    done(&a);
+}
+
+TEST(lab_compile_usage)
+{
+    static const char *const targets[] = {"v6e"}, *const small[] = {"v6e:2x2"}, *const twice[] = {"a=1", "a=2"},
+                             *const none[] = {"a"}, *const wrong[] = {"v6e:3x3"}, *const policies[] = {"bf16"};
+    const struct {
+        struct compile_job o;
+        const char *says;
+    } cases[] = {
+        {{.workload = "gemm:8x8x8:bf16", .targets = targets, .n_targets = 1, .flags = twice, .n_flags = 2}, "--sweep"},
+        {{.workload = "gemm:8x8x8:bf16", .targets = targets, .n_targets = 1, .flags = none, .n_flags = 1},
+         "NAME=VALUE"},
+        {{.workload = "gemm:8x8x8:bf16", .targets = wrong, .n_targets = 1}, "2x2"},
+        {{.workload = "gemm:8x8x8:bf16", .targets = targets, .n_targets = 1, .policies = policies, .n_policies = 1},
+         "type in its name"},
+        {{.workload = "builtin:transformer-block", .targets = small, .n_targets = 1, .layout = "tp=8"}, "8"},
+        {{.workload = "builtin:nonesuch", .targets = targets, .n_targets = 1}, "there is"},
+        {{.workload = "builtin:minilm", .targets = targets, .n_targets = 1, .require = "speed>1"}, "floor_us"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct compile c;
+        struct error err = {0};
+        int rc = compile_open(&c, &cases[i].o, &err);
+        if (!CHECK_INT(rc, ERR_USAGE) || !CHECK(strstr(err.message, cases[i].says)))
+            printf("  case %zu: %s: %s\n", i, err.where, err.message);
+        compile_close(&c);
+    }
+}
