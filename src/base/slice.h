@@ -40,6 +40,11 @@ static inline bool slice_ends_with(struct slice s, const char *text)
     return s.size >= n && (!n || memcmp(s.data + s.size - n, text, n) == 0);
 }
 
+static inline bool slice_contains(struct slice s, const char *text)
+{
+    return s.size && memmem(s.data, s.size, text, strlen(text)) != NULL;
+}
+
 static inline bool slice_is(struct slice s, const char *text)
 {
     return s.size == strlen(text) && slice_starts_with(s, text);

@@ -61,36 +61,43 @@ static int print_steps(struct cli *cli, const struct trace_steps *s, enum table_
     return rc;
 }
 
-static int print_scopes(struct cli *cli, struct answer *a, enum table_format format, struct error *err)
+static int print_scopes(struct cli *cli, const struct trace_scope *rows, size_t n, bool loops, enum table_format format,
+                        struct error *err)
 {
-    struct trace_scope *rows;
     struct table t;
-    size_t n;
-    int rc = trace_scopes(&a->steps, &a->ops, &rows, &n, err);
-    if (rc)
-        return rc;
     table_init(&t);
-    table_column(&t, "scope", NULL, TABLE_LEFT, 0);
-    table_column(&t, "runs per execution", NULL, TABLE_RIGHT, 2);
+    if (loops)
+        table_column(&t, "program", NULL, TABLE_LEFT, 0);
+    table_column(&t, loops ? "loop" : "scope", NULL, TABLE_LEFT, loops ? 2 : 0);
+    table_column(&t, "runs per execution", NULL, TABLE_RIGHT, loops ? 0 : 2);
+    table_column(&t, "operations", NULL, TABLE_RIGHT, 5);
     ms_column(&t, "per iteration", 0);
-    ms_column(&t, "per step", 1);
+    ms_column(&t, "per execution", loops ? 1 : 4);
+    ms_column(&t, "per step", loops ? 4 : 1);
     table_column(&t, "time", "%", TABLE_RIGHT, 0);
     table_origin(&t, ORIGIN_DERIVED);
     table_column(&t, "FLOP", "%", TABLE_RIGHT, 1);
     table_origin(&t, ORIGIN_DERIVED);
     for (size_t i = 0; i < n; i++) {
         table_row(&t);
-        trace_cell(&t, rows[i].scope);
+        if (loops)
+            trace_cell(&t, rows[i].program);
+        if (loops && !(rows[i].runs > 1))
+            table_cell(&t, "");
+        else
+            trace_cell(&t, rows[i].scope);
         if (isnan(rows[i].runs))
             table_null(&t, NULL);
         else
             table_cellf(&t, rows[i].runs > 1 ? "%.0f" : "once", rows[i].runs);
+        table_count(&t, (double)rows[i].operations);
         ms(&t, rows[i].iteration_ps);
+        ms(&t, rows[i].execution_ps);
         ms(&t, rows[i].step_ps);
         table_number(&t, 100 * rows[i].share, NULL);
         table_number(&t, 100 * rows[i].flop_share, NULL);
     }
-    rc = n || format != TABLE_TEXT ? table_print(&t, &cli->out, format, (size_t)cli->width, cli->color, err) : 0;
+    int rc = n || format != TABLE_TEXT ? table_print(&t, &cli->out, format, (size_t)cli->width, cli->color, err) : 0;
     table_release(&t);
     return rc;
 }
@@ -104,10 +111,29 @@ static void time_of(struct str *s, const char *before, double ps)
     str_addf(s, "%s%s", before, text);
 }
 
-static void say(struct cli *cli, const struct trace_steps *s, size_t shown)
+// Of the program that took the most time: what runs once in an execution, and what loops repeat.
+static void say_loops(struct str *text, const struct trace_scope *rows, size_t n)
+{
+    double once = 0, repeated = 0;
+    char of_once[FORMAT_MAX], of_repeated[FORMAT_MAX];
+    for (size_t i = 0; i < n; i++) {
+        if (slice_equal(rows[i].program, rows[0].program) && !isnan(rows[i].runs))
+            *(rows[i].runs > 1 ? &repeated : &once) += rows[i].execution_ps;
+    }
+    if (!n || !(repeated > 0))
+        return;
+    format_time(of_once, once * 1e-12);
+    format_time(of_repeated, repeated * 1e-12);
+    str_add(text, "In an execution of ");
+    str_add_terminal(text, (const char *)rows[0].program.data, rows[0].program.size);
+    str_addf(text, " what runs once takes %s, what loops repeat %s. ", of_once, of_repeated);
+}
+
+static void say(struct cli *cli, const struct trace_steps *s, const struct trace_scope *rows, size_t n, size_t shown)
 {
     struct str text;
     str_init(&text);
+    say_loops(&text, rows, n);
     if (shown < s->n)
         str_addf(&text, "The first %zu of %zu steps; --top 0 shows all. ", shown, s->n);
     str_addf(&text, "Steps by %s", trace_rule_text(s->rule));
@@ -140,11 +166,15 @@ static void say(struct cli *cli, const struct trace_steps *s, size_t shown)
 static int print(struct cli *cli, struct answer *a, struct error *err)
 {
     enum table_format format = trace_format(cli);
-    bool scopes = strcmp(cli_string(cli, "by"), "scope") == 0;
-    size_t top = trace_top(cli), shown = top && top < a->steps.n ? top : a->steps.n;
-    int rc = scopes ? print_scopes(cli, a, format, err) : print_steps(cli, &a->steps, format, shown, err);
+    bool steps = strcmp(cli_string(cli, "by"), "step") == 0, loops = strcmp(cli_string(cli, "by"), "loop") == 0;
+    size_t top = trace_top(cli), shown = top && top < a->steps.n ? top : a->steps.n, n = 0;
+    struct trace_scope *rows = NULL;
+    int rc = steps ? print_steps(cli, &a->steps, format, shown, err)
+                   : trace_scopes(&a->steps, &a->ops, loops ? SCOPES_BY_LOOP : SCOPES_BY_NAME, &rows, &n, err);
+    if (!rc && !steps)
+        rc = print_scopes(cli, rows, n, loops, format, err);
     if (!rc && format == TABLE_TEXT)
-        say(cli, &a->steps, scopes ? a->steps.n : shown);
+        say(cli, &a->steps, rows, loops ? n : 0, steps ? shown : a->steps.n);
     return rc;
 }
 
@@ -160,7 +190,7 @@ static int run(struct cli *cli, struct error *err)
     struct trace t = {0};
     struct answer a = {0};
     struct threads *threads = NULL;
-    bool scopes = trace_wants_json(cli) || strcmp(cli_string(cli, "by"), "scope") == 0;
+    bool scopes = trace_wants_json(cli) || strcmp(cli_string(cli, "by"), "step") != 0;
     int rc = threads_new(&threads, (size_t)cli_int(cli, "threads", 0), err);
     if (!rc)
         rc = trace_input(cli, &t, err);
@@ -196,9 +226,9 @@ static const struct option options[] = {
     {.name = "by",
      .kind = OPTION_STRING,
      .preset = "step",
-     .choices = "step scope",
-     .help = "what a row is: a step of a device, or a name of the framework, what runs once in an execution apart from "
-             "what a loop repeats"},
+     .choices = "step scope loop",
+     .help = "what a row is: a step of a device; a name of the framework, what runs once in an execution apart from "
+             "what a loop repeats; or a loop of a program, beside all that runs once in it"},
     OPTION_TOP("30", "steps shown, 0 for all; csv and json have all"),
     OPTION_FORMAT("text md csv html json"),
     OPTION_THREADS,
@@ -208,6 +238,7 @@ static const struct option options[] = {
 static const struct example examples[] = {
     {"assay trace steps host.xplane.pb", "every step of every device"},
     {"assay trace steps host.xplane.pb --by scope", "which part of the model a step's time goes to"},
+    {"assay trace steps host.xplane.pb --by loop", "layers against what comes before and after them"},
     {"assay trace steps host.xplane.pb --program jit_train_step --format csv", "steps of one program, for a table"},
     {NULL, NULL},
 };

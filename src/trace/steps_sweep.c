@@ -20,11 +20,6 @@ const char *trace_place_name(enum trace_place place)
     return names[place];
 }
 
-static bool contains(struct slice s, const char *text)
-{
-    return memmem(s.data, s.size, text, strlen(text)) != NULL;
-}
-
 enum trace_fill trace_fill_of(struct slice name)
 {
     // The first that fits. Names: of PJRT's clients for CPU, GPU and TPU, of jax, of XLA and of the GPU runtimes.
@@ -91,7 +86,7 @@ enum trace_fill trace_fill_of(struct slice name)
     if (name.size > 13 && memcmp(name.data, "PjitFunction(", 13) == 0)
         return FILL_DISPATCH; // what is in its parentheses is the user's word
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (contains(name, words[i].part))
+        if (slice_contains(name, words[i].part))
             return words[i].fill;
     }
     return FILL_OTHER;
@@ -102,7 +97,7 @@ static bool is_collective(struct slice name)
     static const char *const words[] = {"all-reduce", "all-gather", "reduce-scatter", "all-to-all",       "collective",
                                         "ncclDev",    "ncclKernel", "rccl",           "ragged-all-to-all"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (contains(name, words[i]))
+        if (slice_contains(name, words[i]))
             return true;
     }
     return false;
@@ -164,7 +159,7 @@ enum part { PART_BUSY, PART_COLLECTIVE, PART_IDLE };
 // Gives [from, to) to the steps it lies in. *at is the first step that may still get something.
 static void give(struct sweep *w, size_t *at, int64_t from, int64_t to, enum part part, enum trace_fill fill)
 {
-    struct trace_step *all = w->steps->items + w->out->first_step;
+    struct trace_step *all = w->out->n_steps ? w->steps->items + w->out->first_step : NULL;
     while (from < to) {
         while (*at < w->out->n_steps && all[*at].start_ps + all[*at].duration_ps <= from)
             ++*at;

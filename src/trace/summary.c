@@ -9,11 +9,6 @@
 #include "base/stats.h"
 #include "trace/ops_view.h"
 
-static bool contains(struct slice s, const char *text)
-{
-    return memmem(s.data, s.size, text, strlen(text)) != NULL;
-}
-
 // ---- What is in it
 
 static int count_file(struct trace_summary *s, struct trace_file *f)
@@ -218,10 +213,10 @@ static void find_shares(const struct trace_summary *s, struct shares *h)
             continue;
         if (r.bound && strcmp(r.bound, "compute") == 0)
             h->compute += r.share;
-        else if (r.bound || contains(op->category, "copy") || contains(op->name, "copyBuffer") ||
-                 contains(op->name, "Memcpy"))
+        else if (r.bound || slice_contains(op->category, "copy") || slice_contains(op->name, "copyBuffer") ||
+                 slice_contains(op->name, "Memcpy"))
             h->memory += r.share;
-        if (contains(op->name, ".remat") || contains(op->scope, "rematted_computation"))
+        if (slice_contains(op->name, ".remat") || slice_contains(op->scope, "rematted_computation"))
             h->again += r.share;
     }
 }

@@ -125,23 +125,26 @@ static int index_table(struct xtable *t, struct arena *arena, struct error *err)
 
 // ---- Planes and lines
 
-void xline_field(struct xline *l, const struct pb_field *f)
+void xline_tail(struct xline *l, const struct pb_field *f)
 {
-    if (f->wire == PB_VARINT) {
-        int64_t v = (int64_t)f->value;
-        if (f->number == 1)
-            l->id = v;
-        else if (f->number == 3)
-            l->timestamp_ns = v;
-        else if (f->number == 9)
-            l->duration_ps = v;
-        else if (f->number == 10)
-            l->display_id = v;
-    } else if (pb_is(f, 2, PB_BYTES)) {
-        l->name = f->body;
-    } else if (pb_is(f, 11, PB_BYTES)) {
+    if (pb_is(f, 9, PB_VARINT))
+        l->duration_ps = (int64_t)f->value;
+    else if (pb_is(f, 10, PB_VARINT))
+        l->display_id = (int64_t)f->value;
+    else if (pb_is(f, 11, PB_BYTES))
         l->display_name = f->body;
-    }
+}
+
+static void line_field(struct xline *l, const struct pb_field *f)
+{
+    if (pb_is(f, 1, PB_VARINT))
+        l->id = (int64_t)f->value;
+    else if (pb_is(f, 2, PB_BYTES))
+        l->name = f->body;
+    else if (pb_is(f, 3, PB_VARINT))
+        l->timestamp_ns = (int64_t)f->value;
+    else
+        xline_tail(l, f);
 }
 
 // The head alone: what stands before the first event. Writers put fields in the order of their numbers; only a line
@@ -158,7 +161,7 @@ static void read_line(struct xspace *space, struct xline *l, struct slice body)
             if (l->name.size)
                 return;
         } else {
-            xline_field(l, &f);
+            line_field(l, &f);
         }
     }
     if (!l->events.size) // else whoever walks meets the damage again

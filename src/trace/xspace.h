@@ -125,7 +125,8 @@ static inline struct xevents xline_events(struct xline *l)
 {
     return (struct xevents){.body = pb_reader(l->events.data, l->events.size), .line = l};
 }
-void xline_field(struct xline *l, const struct pb_field *f);
+// What stands behind events; the head, by which lines are chosen, stays as it is whoever has walked.
+void xline_tail(struct xline *l, const struct pb_field *f);
 
 // What nearly every field of an event is: one of its numbers, or a statistic of less than 128 bytes. NULL: something
 // else, at which nothing was read.
@@ -168,7 +169,7 @@ static inline bool xevent_next(struct xevents *w, struct xevent *e)
         }
         if (pb_is(&f, 4, PB_BYTES))
             break;
-        xline_field(w->line, &f);
+        xline_tail(w->line, &f);
     }
     struct pb_reader r = pb_reader(f.body.data, f.body.size);
     *e = (struct xevent){.stats = {r.end, 0}};

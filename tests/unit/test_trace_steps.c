@@ -6,6 +6,7 @@
 
 #include "made_trace.h"
 #include "test.h"
+#include "trace/steps_view.h"
 #include "trace/summary.h"
 
 static int read_steps(struct trace *t, struct trace_steps *s, const char *path, const char *program, struct error *err)
@@ -176,6 +177,73 @@ TEST(trace_steps_are_the_same_in_any_order_of_events)
     CHECK(s[0].threads[0].busy.busy_ps == s[1].threads[0].busy.busy_ps && s[1].threads[0].busy.spans == 400);
     for (int k = 0; k < 2; k++)
         done(&t[k], &s[k]);
+}
+
+static int64_t scoped(struct made *m, const char *name, const char *op, const char *scope, int64_t at, int64_t duration,
+                      int64_t program, int64_t flop)
+{
+    made_event(m, name, at, duration);
+    made_text(m, "hlo_op", op);
+    made_text(m, "hlo_module", "jit_denoise");
+    made_number(m, "program_id", program);
+    made_text(m, "tf_op", scope);
+    made_number(m, "flops", flop);
+    return at + duration;
+}
+
+// A prologue, five blocks of two operations and twenty of one; the prologue is one operation of two kernels.
+static int64_t denoise(struct made *m, int64_t at, int64_t program)
+{
+    at = scoped(m, "im2col", "embed", "jit(denoise)/embed", at, 14000, program, 0);
+    at = scoped(m, "gemm", "embed", "jit(denoise)/embed", at, 200, program, 0);
+    for (int i = 0; i < 5; i++) {
+        at = scoped(m, "d1", "double.1", "jit(denoise)/double/while/body/dot", at, 600, program, 406);
+        at = scoped(m, "d2", "double.2", "jit(denoise)/double/while/body/add", at, 742, program, 0);
+    }
+    for (int i = 0; i < 20; i++)
+        at = scoped(m, "s", "single", "jit(denoise)/single/while/body/dot", at, 1278, program, 406);
+    return at;
+}
+
+TEST(trace_steps_by_loop_and_by_scope)
+{
+    struct error e;
+    struct trace t;
+    struct trace_steps s;
+    struct trace_ops o;
+    struct trace_scope *rows;
+    struct made m;
+    size_t n;
+    made_begin(&m);
+    made_plane(&m, "/device:GPU:0");
+    made_line(&m, "Stream #1", 0);
+    int64_t at = denoise(&m, 0, 7);
+    at = denoise(&m, at + 100, 7);
+    // The same function, compiled for another shape, without loops.
+    scoped(&m, "im2col", "embed", "jit(denoise)/embed", at + 100, 200, 8, 0);
+    REQUIRE_OK(read_steps(&t, &s, made_end(&m, "loops"), NULL, &e), &e);
+    REQUIRE_OK(trace_ops(&t, NULL, &o, &e), &e);
+    double self = 2 * (14200 + 5 * 1342 + 20 * 1278) + 200;
+    REQUIRE_OK(trace_scopes(&s, &o, SCOPES_BY_LOOP, &rows, &n, &e), &e);
+    REQUIRE(n == 3);
+    CHECK(slice_is(rows[0].program, "jit_denoise") && slice_is(rows[0].scope, "jit(denoise)/single/while/body"));
+    CHECK(rows[0].runs == 20 && rows[0].iteration_ps == 1278 && rows[0].execution_ps == 20 * 1278);
+    CHECK(rows[0].operations == 1 && rows[0].occurrences == 40 && rows[0].self_ps == 40 * 1278);
+    CHECK_NEAR(rows[0].share, 40 * 1278 / self, 1e-15);
+    CHECK_NEAR(rows[0].flop_share, 0.8, 1e-15); // twenty of twenty-five
+    // All that runs once, on average over the three executions; two kernels of one operation are no loop.
+    CHECK(rows[1].runs == 1 && !rows[1].scope.size && rows[1].self_ps == 2 * 14200 + 200);
+    CHECK_NEAR(rows[1].execution_ps, (2 * 14200 + 200) / 3.0, 1e-9);
+    CHECK(rows[2].runs == 5 && rows[2].operations == 2 && rows[2].iteration_ps == 1342);
+    CHECK_NEAR(rows[2].flop_share, 0.2, 1e-15);
+    CHECK_NEAR(rows[0].step_ps * (double)s.n, 40 * 1278, 1e-9);
+    REQUIRE_OK(trace_scopes(&s, &o, SCOPES_BY_NAME, &rows, &n, &e), &e);
+    REQUIRE(n == 4);
+    CHECK(slice_is(rows[1].scope, "jit(denoise)/embed") && rows[1].runs == 1 && !rows[1].program.size);
+    CHECK(slice_is(rows[2].scope, "jit(denoise)/double/while/body/add") && rows[2].iteration_ps == 742);
+    CHECK(rows[3].iteration_ps == 600 && rows[3].execution_ps == 3000);
+    trace_ops_release(&o);
+    done(&t, &s);
 }
 
 TEST(trace_steps_tell_damage_once)
