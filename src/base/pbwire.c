@@ -17,6 +17,12 @@ static size_t varint_bytes(uint8_t out[10], uint64_t v)
 void pb_put_varint(struct str *s, uint64_t v)
 {
     uint8_t bytes[10];
+    // In place where there is room, the end of the text included: most of a message is varints.
+    if (s->length + sizeof bytes < s->capacity) {
+        s->length += varint_bytes((uint8_t *)s->text + s->length, v);
+        s->text[s->length] = '\0';
+        return;
+    }
     size_t n = varint_bytes(bytes, v);
     str_add_n(s, bytes, n);
 }

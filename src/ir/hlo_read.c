@@ -187,8 +187,38 @@ static void read_metadata(struct hlo_metadata *m, struct slice body)
     }
 }
 
+// Which instruction has which id. Where they have ids one after the other, as XLA gives them, none is looked up.
+struct instruction_ids {
+    struct idmap map; // empty as long as `in_a_row`
+    bool in_a_row;
+};
+
+static bool find_instruction(const struct hlo_computation *c, const struct instruction_ids *ids, int64_t id,
+                             uint32_t *at)
+{
+    if (!ids->in_a_row)
+        return idmap_get(&ids->map, id, at);
+    uint64_t distance = (uint64_t)id - (uint64_t)c->instructions[0].id;
+    *at = (uint32_t)distance;
+    return distance < c->n_instructions;
+}
+
+static int keep_id(struct reading *r, const struct hlo_computation *c, struct instruction_ids *ids, bool *again)
+{
+    size_t n = c->n_instructions;
+    int64_t id = c->instructions[n].id;
+    int rc = 0;
+    *again = false;
+    if (ids->in_a_row && (uint64_t)id == (uint64_t)c->instructions[0].id + n)
+        return 0;
+    for (size_t i = 0; ids->in_a_row && i < n && !rc; i++)
+        rc = idmap_put(&ids->map, c->instructions[i].id, (uint32_t)i, again, r->err);
+    ids->in_a_row = false;
+    return rc ? rc : idmap_put(&ids->map, id, (uint32_t)n, again, r->err);
+}
+
 struct references {
-    const struct idmap *instructions;
+    const struct instruction_ids *instructions;
     struct hlo_computation *computation;
     struct hlo_instruction *in;
     size_t cap_operands, cap_called, cap_control;
@@ -199,7 +229,7 @@ static int add_operand(struct reading *r, void *context, int64_t id)
     struct references *refs = context;
     struct hlo_instruction *in = refs->in;
     uint32_t at;
-    if (!idmap_get(refs->instructions, id, &at))
+    if (!find_instruction(refs->computation, refs->instructions, id, &at))
         return refuse(r, refs->computation, in, "an operand is not there, or comes later");
     struct hlo_instruction **more =
         arena_grow(r->arena, in->operands, &refs->cap_operands, in->n_operands + 1, sizeof(void *), r->err);
@@ -232,7 +262,7 @@ static int add_control(struct reading *r, void *context, int64_t id)
     struct references *refs = context;
     struct hlo_instruction *in = refs->in;
     uint32_t at;
-    if (!idmap_get(refs->instructions, id, &at))
+    if (!find_instruction(refs->computation, refs->instructions, id, &at))
         return 0;
     struct hlo_instruction **more =
         arena_grow(r->arena, in->control, &refs->cap_control, in->n_control + 1, sizeof(void *), r->err);
@@ -243,7 +273,7 @@ static int add_control(struct reading *r, void *context, int64_t id)
     return 0;
 }
 
-static int read_instruction(struct reading *r, struct hlo_computation *c, const struct idmap *instructions,
+static int read_instruction(struct reading *r, struct hlo_computation *c, const struct instruction_ids *instructions,
                             struct hlo_instruction *in, struct slice body)
 {
     struct references refs = {.instructions = instructions, .computation = c, .in = in};
@@ -291,7 +321,8 @@ static size_t count_fields(struct slice body, uint32_t number)
     return n;
 }
 
-static int read_instructions(struct reading *r, struct hlo_computation *c, struct slice body, struct idmap *ids)
+static int read_instructions(struct reading *r, struct hlo_computation *c, struct slice body,
+                             struct instruction_ids *ids)
 {
     struct pb_field f;
     struct pb_reader p = pb_reader(body.data, body.size);
@@ -302,7 +333,7 @@ static int read_instructions(struct reading *r, struct hlo_computation *c, struc
         bool again;
         int rc = read_instruction(r, c, ids, in, f.body);
         if (!rc)
-            rc = idmap_put(ids, in->id, (uint32_t)c->n_instructions, &again, r->err);
+            rc = keep_id(r, c, ids, &again);
         if (rc)
             return rc;
         if (again)
@@ -347,7 +378,7 @@ static int read_schedule(struct reading *r, struct slice body)
 }
 
 struct sequence {
-    const struct idmap *instructions;
+    const struct instruction_ids *instructions;
     struct hlo_computation *c;
     bool *seen;
     size_t n;
@@ -359,7 +390,7 @@ static int add_scheduled(struct reading *r, void *context, int64_t id)
     struct sequence *s = context;
     uint32_t at;
     (void)r;
-    s->wrong |= !idmap_get(s->instructions, id, &at) || s->seen[at] || s->n == s->c->n_instructions;
+    s->wrong |= !find_instruction(s->c, s->instructions, id, &at) || s->seen[at] || s->n == s->c->n_instructions;
     if (s->wrong)
         return 0;
     s->seen[at] = true;
@@ -368,7 +399,7 @@ static int add_scheduled(struct reading *r, void *context, int64_t id)
 }
 
 // A schedule that is not one of all instructions is as if there were none.
-static int schedule(struct reading *r, struct hlo_computation *c, const struct idmap *ids)
+static int schedule(struct reading *r, struct hlo_computation *c, const struct instruction_ids *ids)
 {
     uint32_t at;
     if (!r->m->is_scheduled || !idmap_get(&r->schedules, c->id, &at))
@@ -416,19 +447,19 @@ static int read_computation(struct reading *r, struct hlo_computation *c, struct
     c->instructions = arena_new(r->arena, struct hlo_instruction, n, r->err);
     if (!c->instructions)
         return ERR_MEMORY;
-    struct idmap ids;
+    struct instruction_ids ids = {.in_a_row = true};
     uint32_t at;
-    idmap_init(&ids);
+    idmap_init(&ids.map);
     int rc = n < UINT32_MAX / 4 ? read_instructions(r, c, body, &ids) : refuse(r, c, NULL, "it is too long");
     if (!rc && !c->n_instructions)
         rc = refuse(r, c, NULL, "it has no instruction");
-    if (!rc && has_root && !idmap_get(&ids, root, &at))
+    if (!rc && has_root && !find_instruction(c, &ids, root, &at))
         rc = refuse(r, c, NULL, "its root is not there");
     if (!rc)
         c->root = &c->instructions[has_root ? at : c->n_instructions - 1];
     if (!rc)
         rc = schedule(r, c, &ids);
-    idmap_release(&ids);
+    idmap_release(&ids.map);
     return rc;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/hlo_literal.h"
 #include "ir/hlo_text_part.h"
 #include "num/convert.h"
 
@@ -30,26 +31,6 @@ void hlo_put_double(struct str *out, double v)
     put_float(out, v, 15, 17, false);
 }
 
-// Where a type's elements stand in a LiteralProto, and how.
-enum storing { VARINTS, BYTES, FIXED32, FIXED64 };
-static const struct {
-    enum dtype type;
-    uint32_t number;
-    enum storing how;
-    int digits; // that tell all values of a small floating type apart
-} storage[] = {
-    {DT_PRED, 2, VARINTS, 0},      {DT_S2, 26, BYTES, 0},         {DT_S4, 21, BYTES, 0},
-    {DT_S8, 15, BYTES, 0},         {DT_S16, 17, BYTES, 0},        {DT_S32, 4, VARINTS, 0},
-    {DT_S64, 5, VARINTS, 0},       {DT_U2, 27, BYTES, 0},         {DT_U4, 22, BYTES, 0},
-    {DT_U8, 3, BYTES, 0},          {DT_U16, 16, BYTES, 0},        {DT_U32, 6, VARINTS, 0},
-    {DT_U64, 7, VARINTS, 0},       {DT_F32, 8, FIXED32, 0},       {DT_F64, 9, FIXED64, 0},
-    {DT_F16, 11, BYTES, 5},        {DT_BF16, 13, BYTES, 4},       {DT_F8E5M2, 19, BYTES, 2},
-    {DT_F8E4M3FN, 20, BYTES, 3},   {DT_F8E4M3, 28, BYTES, 3},     {DT_F8E3M4, 29, BYTES, 3},
-    {DT_F8E4M3FNUZ, 25, BYTES, 3}, {DT_F8E5M2FNUZ, 24, BYTES, 2}, {DT_F8E4M3B11FNUZ, 23, BYTES, 3},
-    {DT_F8E8M0FNU, 33, BYTES, 2},  {DT_C64, 12, FIXED64, 0},      {DT_C128, 18, FIXED64, 0},
-    {DT_F4E2M1FN, 32, BYTES, 2},
-};
-
 struct literal {
     enum dtype type;
     int digits;
@@ -67,14 +48,14 @@ static bool add_bits(struct literal *l, uint64_t bits)
 }
 
 // What a field has, packed or not.
-static void read_field(struct literal *l, enum storing how, const struct pb_field *f)
+static void read_field(struct literal *l, enum hlo_storing how, const struct pb_field *f)
 {
-    size_t size = how == FIXED32 ? 4 : how == FIXED64 ? 8 : (size_t)(dtype_bits(l->type) + 7) / 8;
+    size_t size = how == HLO_FIXED32 ? 4 : how == HLO_FIXED64 ? 8 : (size_t)(dtype_bits(l->type) + 7) / 8;
     const uint8_t *at, *end = hlo_packed(f, &at);
     uint64_t v = 0;
     if (f->wire != PB_BYTES)
         (void)add_bits(l, f->value);
-    else if (how == VARINTS)
+    else if (how == HLO_VARINTS)
         while (at < end && (at = pb_get_varint(at, end, &v)) && add_bits(l, v))
             ;
     else
@@ -112,15 +93,13 @@ static bool find_literal(struct literal *l, const struct hlo_shape *s, struct sl
 {
     struct pb_field f;
     struct pb_reader r = pb_reader(message.data, message.size);
-    size_t at = 0;
-    while (at < sizeof storage / sizeof *storage && storage[at].type != s->dtype)
-        at++;
-    if (at == sizeof storage / sizeof *storage)
+    const struct hlo_storage *storage = hlo_storage_of(s->dtype);
+    if (!storage)
         return false;
-    *l = (struct literal){.type = s->dtype, .digits = storage[at].digits, .words = s->dtype == DT_C128 ? 2 : 1};
+    *l = (struct literal){.type = s->dtype, .digits = storage->digits, .words = s->dtype == DT_C128 ? 2 : 1};
     while (pb_next(&r, &f)) {
-        if (f.number == storage[at].number)
-            read_field(l, storage[at].how, &f);
+        if (f.number == storage->number)
+            read_field(l, storage->how, &f);
     }
     return find_strides(l, s);
 }
@@ -439,20 +418,6 @@ static const char *pick(const char *const *names, size_t n, int64_t v)
 static void put_precision(struct str *out, const struct hlo_attributes *a)
 {
     static const char *const precisions[] = {"default", "high", "highest"};
-    static const char *const algorithms[] = {"unset",
-                                             "dot_any_f8_any_f8_f32",
-                                             "dot_any_f8_any_f8_f32_fast_accum",
-                                             "dot_f16_f16_f16",
-                                             "dot_f16_f16_f32",
-                                             "dot_bf16_bf16_bf16",
-                                             "dot_bf16_bf16_f32",
-                                             "dot_bf16_bf16_f32_x3",
-                                             "dot_bf16_bf16_f32_x6",
-                                             "dot_tf32_tf32_f32",
-                                             "dot_tf32_tf32_f32_x3",
-                                             "dot_f32_f32_f32",
-                                             "dot_f64_f64_f64",
-                                             "dot_bf16_bf16_f32_x9"};
     bool any = false;
     for (size_t i = 0; i < a->precision.n; i++)
         any |= a->precision.at[i] != 0;
@@ -460,7 +425,7 @@ static void put_precision(struct str *out, const struct hlo_attributes *a)
         str_addf(out, "%s%s", i ? "," : ", operand_precision={", PICK(precisions, a->precision.at[i]));
     str_add(out, any ? "}" : "");
     if (a->algorithm)
-        str_addf(out, ", algorithm=%s", PICK(algorithms, a->algorithm));
+        str_addf(out, ", algorithm=%s", pick(hlo_dot_algorithms, HLO_DOT_ALGORITHMS, a->algorithm));
 }
 
 static void put_solve(struct str *out, const struct hlo_attributes *a)
