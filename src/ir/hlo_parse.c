@@ -107,7 +107,7 @@ static bool parse_computation(struct hlo_parsing *s)
     if (!e->n)
         return hlo_fail(p, "computation '%.*s' has no instruction", SHOWN(name));
     if (!e->root)
-        e->root = s->next_id - 1;
+        e->root = e->first + e->n - 1;
     e->size = s->bodies.length - e->at;
     e->place = ++s->n_ended;
     return parse_trailer(p, e);
@@ -277,10 +277,10 @@ static void put_stub(struct hlo_parsing *s, struct hlo_entry *e)
     p->out = &s->wrapped;
     e->wrapped = e->defined = true;
     e->at = s->wrapped.length;
-    e->first = e->root = s->next_id;
+    e->first = e->root = s->next_wrapped_id;
     e->n = 1;
     size_t instruction = pb_begin(p->out, 2);
-    hlo_put_begin(p, e->name, HLO_NOT_UNDERSTOOD, s->next_id++);
+    hlo_put_begin(p, e->name, HLO_NOT_UNDERSTOOD, s->next_wrapped_id++);
     pb_put_bytes(p->out, 3, "\x10\x0e", 2);
     pb_end(p->out, instruction);
     e->size = s->wrapped.length - e->at;
@@ -536,7 +536,8 @@ int hlo_parse(struct hlo_parsed *out, const void *text, size_t size, const char 
                                   .name = name,
                                   .counted = begin,
                                   .line = 1},
-                            .next_id = 1};
+                            .next_id = 1,
+                            .next_wrapped_id = 1 << 30};
     struct hlo_parser *p = &s.p;
     *out = (struct hlo_parsed){.n_replicas = 1, .n_devices = 1, .message = {begin, size}};
     if (size >= UINT32_MAX)

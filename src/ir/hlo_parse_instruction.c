@@ -213,7 +213,7 @@ static bool parse_wrapped_shapes(struct hlo_parser *p, uint32_t field)
             size_t instruction = pb_begin(p->out, 2);
             char name[24];
             int length = snprintf(name, sizeof name, "param_%u", n);
-            hlo_put_begin(p, (struct slice){(const uint8_t *)name, (size_t)length}, "parameter", s->next_id++);
+            hlo_put_begin(p, (struct slice){(const uint8_t *)name, (size_t)length}, "parameter", s->next_wrapped_id++);
             if (!hlo_parse_shape(p, 3))
                 return false;
             hlo_put_number(p, 9, n++);
@@ -243,14 +243,14 @@ static uint32_t put_wrapped(struct hlo_parsing *s, struct slice shape, struct sl
     struct hlo_entry *e = PUSH(p, s->entries, s->n_entries, s->cap_entries);
     if (!e)
         return 0;
-    uint32_t id = (uint32_t)s->n_entries, first = s->next_id;
+    uint32_t id = (uint32_t)s->n_entries, first = s->next_wrapped_id;
     *e = (struct hlo_entry){
         .name = {(const uint8_t *)"async_wrapped", 13}, .defined = true, .wrapped = true, .at = begin};
     p->out = &s->wrapped;
     bool ok = hlo_parse_within(p, shape, parse_wrapped_shapes, 0);
     ok = ok && (s->n_operands == n || hlo_fail(p, "%zu operands, but a tuple of %zu", n, s->n_operands));
     if (ok) {
-        uint32_t root = s->next_id++;
+        uint32_t root = s->next_wrapped_id++;
         size_t instruction = pb_begin(p->out, 2), list;
         pb_put_bytes(p->out, 1, inner.data, inner.size);
         pb_put_bytes(p->out, 2, inner.data, inner.size);
@@ -266,7 +266,7 @@ static uint32_t put_wrapped(struct hlo_parsing *s, struct slice shape, struct sl
         pb_end(p->out, instruction);
         e = &s->entries[id - 1];
         e->first = first;
-        e->n = s->next_id - first;
+        e->n = s->next_wrapped_id - first;
         e->root = root;
         e->size = s->wrapped.length - begin;
         e->place = ++s->n_ended;

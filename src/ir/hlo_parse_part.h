@@ -109,10 +109,12 @@ struct hlo_parsing {
     size_t n_entries, cap_entries;
     struct hlo_edge *edges; // who calls whom
     size_t n_edges, cap_edges;
-    uint32_t current; // id of the computation at hand
-    uint32_t entry;   // 0: not seen
+    uint32_t current;            // id of the computation at hand
+    uint32_t entry;              // 0: not seen
     size_t shape_at, shape_size; // of the instruction at hand, in what is written; size 0: not read yet
-    uint32_t next_id, n_ended;
+    // Ids of the instructions of a computation follow each other; those of wrapped ones have a range of their own.
+    uint32_t next_id, next_wrapped_id;
+    uint32_t n_ended;
     bool scheduled, has_layout;
     uint32_t *operands; // of the instruction at hand
     size_t n_operands, cap_operands;

@@ -407,4 +407,15 @@ TEST(ir_hlo_parse_short_asynchronous_forms)
     REQUIRE_OK(hlo_costs_init(&costs, &t.m, &t.arena, &t.e), &t.e);
     CHECK_NEAR(hlo_cost_module(&costs)->bytes, 2 * 2 * 4 * 4, 0);
     arena_release(&t.arena);
+    // Without a ROOT the last instruction is the root, and what is wrapped does not disturb the schedule.
+    parse(&t,
+          "HloModule m, is_scheduled=true\nENTRY e {\n  p = f32[4,4] parameter(0)\n"
+          "  s = ((f32[4,4]), f32[2,4], s32[]) slice-start(p), slice={[0:2], [0:4]}\n  n = f32[4,4] negate(p)\n"
+          "  d = f32[2,4] slice-done(s)\n}\n",
+          false);
+    REQUIRE_OK(t.rc, &t.e);
+    CHECK(slice_is(t.m.entry->root->name, "d"));
+    REQUIRE(t.m.is_scheduled && t.m.entry->schedule);
+    CHECK(slice_is(t.m.entry->schedule[2]->name, "n"));
+    arena_release(&t.arena);
 }
