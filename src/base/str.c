@@ -67,6 +67,11 @@ void str_add_n(struct str *s, const void *bytes, size_t n)
     s->text[s->length] = '\0';
 }
 
+char *str_grow(struct str *s, size_t n)
+{
+    return reserve(s, n) ? s->text + s->length : NULL;
+}
+
 void str_add(struct str *s, const char *text)
 {
     str_add_n(s, text, strlen(text));

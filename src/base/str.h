@@ -29,6 +29,18 @@ void str_add_n(struct str *s, const void *bytes, size_t n);
 void str_add_char(struct str *s, char c);
 void str_addf(struct str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void str_addv(struct str *s, const char *fmt, va_list ap);
+// Room for n more bytes behind the text, for what is written byte by byte; NULL when it cannot grow. str_use says where
+// the bytes that were written there end.
+char *str_grow(struct str *s, size_t n); // the slow half of it
+static inline char *str_room(struct str *s, size_t n)
+{
+    return s->text && s->capacity - s->length > n ? s->text + s->length : str_grow(s, n);
+}
+static inline void str_use(struct str *s, char *end)
+{
+    *end = '\0';
+    s->length = (size_t)(end - s->text);
+}
 // 0, or ERR_MEMORY when some append failed.
 int str_check(const struct str *s, struct error *err);
 

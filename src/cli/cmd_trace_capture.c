@@ -114,7 +114,7 @@ static int write_perfetto(struct call *c, struct error *err)
     if (!rc)
         rc = sink_open(&sink, str_text(&c->perfetto), false, false, err);
     if (!rc)
-        rc = trace_convert(&t, TRACE_PERFETTO, &sink, &done, err);
+        rc = trace_convert(&t, NULL, TRACE_PERFETTO, &sink, &done, err);
     if (!rc || sink.rc)
         rc = sink_commit(&sink, err);
     c->perfetto_bytes = sink.written;

@@ -84,17 +84,21 @@ static int run(struct cli *cli, struct error *err)
 {
     struct trace t;
     struct sink sink = {.fd = -1};
+    struct threads *threads = NULL;
     struct answer a = {.out = cli_string(cli, "out")};
     if (!a.out)
         return error_set(err, ERR_USAGE, "--out", "is needed: the file to write");
     int rc = find_target(cli, a.out, &a.target, err);
     if (rc)
         return rc;
+    rc = threads_new(&threads, (size_t)cli_int(cli, "threads", 0), err);
+    if (rc)
+        return rc;
     rc = trace_input(cli, &t, err);
     if (!rc)
         rc = sink_open(&sink, a.out, a.target->gzip, cli_flag(cli, "force"), err);
     if (!rc)
-        rc = trace_convert(&t, a.target->form, &sink, &a.done, err);
+        rc = trace_convert(&t, threads, a.target->form, &sink, &a.done, err);
     // What stops the conversion may be a full disk, which the sink knows more of.
     if (!rc || sink.rc)
         rc = sink_commit(&sink, err);
@@ -107,6 +111,7 @@ static int run(struct cli *cli, struct error *err)
         rc = trace_damage(&t, err);
     sink_abort(&sink);
     trace_close(&t);
+    threads_free(threads);
     return rc;
 }
 
@@ -134,6 +139,7 @@ static const struct option options[] = {
      .choices = "chrome chrome.gz perfetto csv xplane xplane.gz",
      .help = "its form; by the ending of its name when not given: .json, .json.gz, .pftrace, .csv, .xplane.pb"},
     {.name = "force", .kind = OPTION_FLAG, .help = "replace the file where there is one"},
+    OPTION_THREADS,
     {.name = NULL},
 };
 

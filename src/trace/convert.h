@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A profile in the forms that other programs read: the JSON of Chrome's tracing, Perfetto's protobuf, CSV, and the
-// profile itself (merge.h writes it). Written in
-// one pass over the events; memory does not grow with their number, unless a line's events are out of order.
+// profile itself (merge.h writes it). Written in one pass over the events by several threads; memory does not grow with
+// the number of events, unless those of a line are out of order. What is written does not depend on the number of
+// threads.
 #ifndef TRACE_CONVERT_H
 #define TRACE_CONVERT_H
 
+#include "base/threads.h"
 #include "trace/clock.h"
 #include "trace/session.h"
 #include "trace/sink.h"
@@ -18,10 +20,10 @@ struct trace_converted {
     uint64_t out_of_range; // not written: of negative length, or more than 53 days from the start
 };
 
-// Writes all files of the trace, on one clock. Of what is damaged, it writes what can be read, and adds the damage to
-// the files' own. What sink_commit reports it does not. ERR_MEMORY, ERR_INTERRUPTED; ERR_INPUT when a file shrinks
-// meanwhile.
-int trace_convert(struct trace *t, enum trace_form form, struct sink *out, struct trace_converted *done,
-                  struct error *err);
+// Writes all files of the trace, on one clock, with `threads` (NULL: the caller alone). Of what is damaged, it writes
+// what can be read, and adds the damage to the files' own. What sink_commit reports it does not. ERR_MEMORY,
+// ERR_INTERRUPTED; ERR_INPUT when a file shrinks meanwhile.
+int trace_convert(struct trace *t, struct threads *threads, enum trace_form form, struct sink *out,
+                  struct trace_converted *done, struct error *err);
 
 #endif

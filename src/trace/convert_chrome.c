@@ -9,318 +9,250 @@
 #include "base/json.h"
 #include "trace/convert_form.h"
 
-#define LONGEST  16384              // bytes of a text that is written with every event that refers to it
 #define EXACT_PS ((int64_t)1 << 53) // a double, as readers have it, holds whole ps up to here
-
-// What is the same for all events of a row, as text.
-struct row_text {
-    const char *text; // "name":...
-    const char *args; // "a":1,"b":"c", without braces; may be empty
-};
-
-struct chrome {
-    struct arena arena; // of the plane
-    struct row_text *rows;
-    struct str text; // of one event
-    struct str more; // of a process or thread
-    bool any;
-};
-
-void form_text_json(struct str *out, struct slice text)
-{
-    static const char more[] = "…";
-    if (text.size <= LONGEST) {
-        str_add_json(out, (const char *)text.data, text.size);
-        return;
-    }
-    size_t n = LONGEST;
-    while (n && (text.data[n] & 0xc0) == 0x80) // not inside a character
-        n--;
-    str_add_json(out, (const char *)text.data, n);
-    out->length--; // before the closing quote
-    str_add(out, more);
-    str_add_char(out, '"');
-}
-
-static void separate(struct str *out, bool *any)
-{
-    if (*any)
-        str_add_char(out, ',');
-    *any = true;
-}
-
-// An integer; beyond 2^53 JSON's readers round.
-static void add_integer(struct str *out, int64_t v)
-{
-    str_addf(out, v > EXACT_PS || v < -EXACT_PS ? "\"%" PRId64 "\"" : "%" PRId64, v);
-}
-
-static void value(struct str *out, const struct xstat *s)
-{
-    char number[32];
-    switch (s->kind) {
-    case XSTAT_DOUBLE:
-        json_number(number, s->number);
-        str_add(out, s->number - s->number == 0 ? number : "null");
-        if (!strpbrk(number, ".enN")) // so that it is no integer when it is read again
-            str_add(out, ".0");
-        break;
-    case XSTAT_UINT: // beyond 2^53 JSON's readers round
-        str_addf(out, s->unsigned_number >> 53 ? "\"%" PRIu64 "\"" : "%" PRIu64, s->unsigned_number);
-        break;
-    case XSTAT_INT:
-        add_integer(out, s->integer);
-        break;
-    case XSTAT_TEXT:
-        form_text_json(out, s->bytes);
-        break;
-    case XSTAT_BYTES:
-        str_addf(out, "\"%zu bytes\"", s->bytes.size);
-        break;
-    case XSTAT_NONE:
-        str_add(out, "null");
-        break;
-    }
-}
-
-static void add_stat(struct str *out, const struct xplane *p, const struct xstat *s, bool *any)
-{
-    const struct xmeta *name = xtable_find(&p->stat_table, s->metadata_id);
-    separate(out, any);
-    if (name)
-        form_text_json(out, name->name);
-    else
-        str_addf(out, "\"%" PRId64 "\"", s->metadata_id);
-    str_add_char(out, ':');
-    value(out, s);
-}
-
-void form_args_json(struct str *out, const struct xplane *p, struct xstats walk, bool *any)
-{
-    struct xstat s;
-    while (xstat_next(&walk, &s))
-        add_stat(out, p, &s, any);
-}
-
-static struct slice short_name(const struct xmeta *row)
-{
-    return row->display_name.size ? row->display_name : row->name;
-}
-
-static int make_row(struct chrome *c, const struct xplane *p, const struct xmeta *row, struct row_text *out,
-                    struct error *err)
-{
-    bool any = false;
-    str_clear(&c->text);
-    str_add(&c->text, "\"name\":");
-    form_text_json(&c->text, short_name(row));
-    out->text = arena_strndup(&c->arena, str_text(&c->text), c->text.length, err);
-    str_clear(&c->text);
-    if (row->display_name.size && row->name.size) {
-        str_add(&c->text, "\"long_name\":");
-        form_text_json(&c->text, row->name);
-        any = true;
-    }
-    form_args_json(&c->text, p, xmeta_stats(p, row), &any);
-    out->args = arena_strndup(&c->arena, str_text(&c->text), c->text.length, err);
-    return out->text && out->args ? str_check(&c->text, err) : ERR_MEMORY;
-}
 
 // ---- Writing
 
-static void put(struct form *f)
+// Before every event but the first, which names the first process.
+static void separate(struct str *out)
 {
-    struct chrome *c = f->state;
-    sink_text(f->out, c->any ? ",\n" : "");
-    sink_put(f->out, str_text(&c->text), c->text.length);
-    c->any = true;
+    str_add_n(out, ",\n", 2);
 }
 
 // ps as microseconds
 static void add_us(struct str *out, int64_t ps)
 {
-    uint64_t v = ps < 0 ? 0 - (uint64_t)ps : (uint64_t)ps;
-    char text[32];
-    int n = snprintf(text, sizeof text, "%s%" PRIu64 ".%06" PRIu64, ps < 0 ? "-" : "", v / 1000000, v % 1000000);
-    while (text[n - 1] == '0')
+    uint64_t v = ps < 0 ? 0 - (uint64_t)ps : (uint64_t)ps, part = v % 1000000;
+    char digits[7] = ".000000";
+    size_t n = sizeof digits;
+    if (ps < 0)
+        str_add_char(out, '-');
+    form_add_uint(out, v / 1000000);
+    if (!part)
+        return;
+    for (size_t i = n; i-- > 1; part /= 10)
+        digits[i] = (char)('0' + part % 10);
+    while (digits[n - 1] == '0')
         n--;
-    n -= text[n - 1] == '.';
-    str_add_n(out, text, (size_t)n);
+    str_add_n(out, digits, n);
 }
 
 // `more`: members beside the name, which begin with a comma. Viewers ignore them; whoever reads the trace as a profile
 // again does not (chrome.h).
-static int named(struct form *f, const char *what, uint32_t pid, uint64_t tid, struct slice name, size_t order,
-                 const struct str *more, struct error *err)
+static void named(struct str *out, const char *what, uint32_t pid, uint64_t tid, struct slice name, size_t order,
+                  const struct str *more)
 {
-    struct chrome *c = f->state;
     for (int i = 0; i < 2; i++) {
-        str_clear(&c->text);
-        str_addf(&c->text, "{\"ph\":\"M\",\"pid\":%u,", pid);
+        if (i || tid || pid > 1)
+            separate(out);
+        str_addf(out, "{\"ph\":\"M\",\"pid\":%u,", pid);
         if (tid)
-            str_addf(&c->text, "\"tid\":%" PRIu64 ",", tid);
-        str_addf(&c->text, "\"name\":\"%s_%s\",\"args\":{", what, i ? "sort_index" : "name");
+            str_addf(out, "\"tid\":%" PRIu64 ",", tid);
+        str_addf(out, "\"name\":\"%s_%s\",\"args\":{", what, i ? "sort_index" : "name");
         if (i) {
-            str_addf(&c->text, "\"sort_index\":%zu}}", order);
+            str_addf(out, "\"sort_index\":%zu}}", order);
         } else {
-            str_add(&c->text, "\"name\":");
-            form_text_json(&c->text, name);
-            str_add_n(&c->text, str_text(more), more->length);
-            str_add(&c->text, "}}");
+            str_add(out, "\"name\":");
+            form_add_text(out, name);
+            str_add_n(out, str_text(more), more->length);
+            str_add(out, "}}");
         }
-        put(f);
     }
-    return str_check(&c->text, err);
 }
 
-static int plane(struct form *f, const struct form_plane *p, struct error *err)
+static int put_plane(struct form_texts *t, struct str *out, struct error *err)
 {
-    struct chrome *c = f->state;
-    arena_release(&c->arena);
-    c->rows = arena_new(&c->arena, struct row_text, p->plane->event_table.n_rows, err);
-    if (!c->rows)
-        return ERR_MEMORY;
+    const struct form_plane *p = t->plane;
+    struct str *more = &t->text;
     bool any = true;
-    str_clear(&c->more);
-    str_add(&c->more, ",\"plane_id\":");
-    add_integer(&c->more, p->plane->id);
-    str_add(&c->more, ",\"host\":");
-    str_add_json(&c->more, p->file->host, strlen(p->file->host));
+    int rc = 0;
+    str_clear(more);
+    str_add(more, ",\"plane_id\":");
+    form_add_exact(more, p->plane->id);
+    str_add(more, ",\"host\":");
+    str_add_json(more, p->file->host, strlen(p->file->host));
     if (p->start_ns) {
-        str_add(&c->more, ",\"profile_start_time\":");
-        add_integer(&c->more, p->start_ns);
+        str_add(more, ",\"profile_start_time\":");
+        form_add_exact(more, p->start_ns);
     }
-    for (size_t i = 0; i < p->plane->n_stats; i++) {
+    for (size_t i = 0; i < p->plane->n_stats && !rc; i++) {
         struct xstat s;
         xstat_read(&s, p->plane, p->plane->stats[i]);
         if (s.kind != XSTAT_BYTES)
-            add_stat(&c->more, p->plane, &s, &any);
+            rc = form_add_stat(t, more, &s, &any, err);
     }
-    int rc = str_check(&c->more, err);
-    return rc ? rc : named(f, "process", p->pid, 0, p->name, p->pid, &c->more, err);
+    named(out, "process", p->pid, 0, p->name, p->pid, more);
+    return rc ? rc : str_check(more, err);
 }
 
-static int track(struct form *f, const struct form_track *t, struct error *err)
+static int put_track(struct form_texts *t, const struct form_track *track, struct str *out, struct error *err)
 {
-    struct chrome *c = f->state;
-    if (t->counter)
-        return 0;
-    str_clear(&c->more);
-    if (!t->line) {
-        str_add(&c->more, ",\"derived\":true");
+    struct str *more = &t->text;
+    str_clear(more);
+    if (!track->line) {
+        str_add(more, ",\"derived\":true");
     } else {
-        str_add(&c->more, ",\"line_id\":");
-        add_integer(&c->more, t->line->id);
-        if (!slice_equal(t->line->name, t->name)) {
-            str_add(&c->more, ",\"line\":");
-            form_text_json(&c->more, t->line->name);
+        str_add(more, ",\"line_id\":");
+        form_add_exact(more, track->line->id);
+        if (!slice_equal(track->line->name, track->name)) {
+            str_add(more, ",\"line\":");
+            form_add_text(more, track->line->name);
         }
     }
-    int rc = str_check(&c->more, err);
-    return rc ? rc : named(f, "thread", t->plane->pid, t->id, t->name, t->order, &c->more, err);
+    named(out, "thread", t->plane->pid, track->id, track->name, track->order, more);
+    return str_check(more, err);
 }
 
-static void put_flow(struct form *f, const struct form_event *e)
+// {"ph":"?","pid":?,"tid":?,"ts":?
+static void add_head(struct str *out, char phase, const struct form_op *op)
 {
-    struct chrome *c = f->state;
-    bool in = e->flow == FLOW_IN;
-    str_clear(&c->text);
-    str_addf(&c->text, "{\"ph\":\"%s\",\"pid\":%u,\"tid\":%" PRIu64 ",\"ts\":", in ? "f" : "s", e->track->plane->pid,
-             e->track->id);
-    add_us(&c->text, e->start_ps);
-    str_addf(&c->text, ",\"id\":\"0x%" PRIx64 "\",\"cat\":\"flow\",\"name\":\"flow\"%s}", e->flow_id,
-             in ? ",\"bp\":\"e\"" : "");
-    put(f);
-}
-
-static int begin(struct form *f, const struct form_event *e, struct error *err)
-{
-    struct chrome *c = f->state;
-    struct row_text *row = e->row ? &c->rows[e->row - e->plane->event_table.rows] : NULL;
-    int rc = row && !row->text ? make_row(c, e->plane, e->row, row, err) : 0;
-    bool any = false;
-    if (rc)
-        return rc;
-    str_clear(&c->text);
-    str_addf(&c->text, "{\"ph\":\"X\",\"pid\":%u,\"tid\":%" PRIu64 ",\"ts\":", e->track->plane->pid, e->track->id);
-    add_us(&c->text, e->start_ps);
-    str_add(&c->text, ",\"dur\":");
-    add_us(&c->text, e->duration_ps);
-    str_add_char(&c->text, ',');
-    if (row) {
-        str_add(&c->text, row->text);
-    } else {
-        str_add(&c->text, "\"name\":");
-        form_text_json(&c->text, e->name);
+    char head[] = ",\n{\"ph\":\"?\",\"pid\":";
+    head[9] = phase;
+    str_add_n(out, head, sizeof head - 1);
+    form_add_uint(out, op->track->plane->pid);
+    if (phase != 'C') {
+        str_add_n(out, ",\"tid\":", 7);
+        form_add_uint(out, op->track->id);
     }
-    str_add(&c->text, ",\"args\":{");
-    if (row && *row->args) {
-        str_add(&c->text, row->args);
+    str_add_n(out, ",\"ts\":", 6);
+    add_us(out, op->ps);
+}
+
+static void put_flow(const struct form_op *op, const struct flow *flow, struct str *out)
+{
+    bool in = flow->way == FLOW_IN;
+    add_head(out, in ? 'f' : 's', op);
+    str_addf(out, ",\"id\":\"0x%" PRIx64 "\",\"cat\":\"flow\",\"name\":\"flow\"%s}", flow->id,
+             in ? ",\"bp\":\"e\"" : "");
+}
+
+static struct slice keep(struct form_texts *t, struct error *err)
+{
+    struct slice s = {(const uint8_t *)arena_strndup(&t->arena, str_text(&t->text), t->text.length, err),
+                      t->text.length};
+    return s;
+}
+
+static int make_row(struct form_texts *t, const struct xmeta *row, struct form_row_text *out, struct error *err)
+{
+    bool any = false;
+    str_clear(&t->text);
+    str_add(&t->text, "\"name\":");
+    form_add_text(&t->text, form_short_name(row));
+    out->name = keep(t, err);
+    str_clear(&t->text);
+    if (row->display_name.size && row->name.size) {
+        str_add(&t->text, "\"long_name\":");
+        form_add_text(&t->text, row->name);
         any = true;
     }
-    if (e->raw)
-        form_args_json(&c->text, e->plane, xevent_stats(e->plane, e->raw), &any);
-    if (e->start_ps > EXACT_PS - e->duration_ps || e->start_ps < -EXACT_PS) {
-        separate(&c->text, &any);
-        str_addf(&c->text, "\"start_ps\":\"%" PRId64 "\",\"duration_ps\":\"%" PRId64 "\"", e->start_ps, e->duration_ps);
-    }
-    str_add(&c->text, "}}");
-    put(f);
-    rc = str_check(&c->text, err);
-    if (!rc && e->flow)
-        put_flow(f, e);
+    int rc = form_add_args(t, &t->text, xmeta_stats(t->plane->plane, row), &any, err);
+    out->args = keep(t, err);
+    if (!rc)
+        rc = out->name.data && out->args.data ? str_check(&t->text, err) : ERR_MEMORY;
     return rc;
 }
 
-static void count(struct form *f, const struct form_track *t, int64_t ps, double v)
+static void find_flow(struct flow *flow, const struct form_texts *t, const struct form_op *op)
 {
-    struct chrome *c = f->state;
+    const struct flow_ids *ids = &t->plane->flows;
+    struct pb_reader stats = pb_reader(op->text.data, op->text.size);
+    struct pb_field s, id, v;
+    while (pb_next(&stats, &s)) {
+        struct pb_reader r = pb_reader(s.body.data, s.body.size);
+        if (pb_is(&s, 4, PB_BYTES) && pb_next(&r, &id) && pb_is(&id, 1, PB_VARINT) && pb_next(&r, &v) &&
+            v.wire == PB_VARINT)
+            flow_see(flow, ids, (int64_t)id.value, v.value);
+    }
+    flow_end(flow, ids);
+}
+
+static int begin(struct form_texts *t, const struct form_op *op, struct str *out, struct error *err)
+{
+    struct form_row_text *row = op->row ? &t->rows[op->row - t->plane->plane->event_table.rows] : NULL;
+    struct flow flow = {0};
+    int rc = row && !row->name.data ? make_row(t, op->row, row, err) : 0;
+    bool any = row && row->args.size;
+    if (rc)
+        return rc;
+    add_head(out, 'X', op);
+    str_add_n(out, ",\"dur\":", 7);
+    add_us(out, op->duration_ps);
+    str_add_char(out, ',');
+    if (row) {
+        str_add_n(out, row->name.data, row->name.size);
+    } else {
+        str_add(out, "\"name\":");
+        form_add_text(out, op->derived ? op->text : (struct slice){0});
+    }
+    str_add_n(out, ",\"args\":{", 9);
+    if (any)
+        str_add_n(out, row->args.data, row->args.size);
+    if (!op->derived) {
+        const struct xevent e = {.stats = op->text};
+        rc = form_add_args(t, out, xevent_stats(t->plane->plane, &e), &any, err);
+    }
+    if (op->ps > EXACT_PS - op->duration_ps || op->ps < -EXACT_PS)
+        str_addf(out, "%s\"start_ps\":\"%" PRId64 "\",\"duration_ps\":\"%" PRId64 "\"", any ? "," : "", op->ps,
+                 op->duration_ps);
+    str_add_n(out, "}}", 2);
+    if (t->plane->flows.any && !op->derived)
+        find_flow(&flow, t, op);
+    if (flow.way)
+        put_flow(op, &flow, out);
+    return rc;
+}
+
+static void count(const struct form_op *op, struct str *out)
+{
     char number[32];
-    if (v - v != 0) // JSON has neither infinities nor NaN
+    if (op->value - op->value != 0) // JSON has neither infinities nor NaN
         return;
-    json_number(number, v);
-    str_clear(&c->text);
-    str_addf(&c->text, "{\"ph\":\"C\",\"pid\":%u,\"ts\":", t->plane->pid);
-    add_us(&c->text, ps);
-    str_add(&c->text, ",\"name\":");
-    form_text_json(&c->text, t->name);
-    str_addf(&c->text, ",\"args\":{\"value\":%s}}", number);
-    put(f);
+    json_number(number, op->value);
+    add_head(out, 'C', op);
+    str_add(out, ",\"name\":");
+    form_add_text(out, op->track->name);
+    str_addf(out, ",\"args\":{\"value\":%s}}", number);
 }
 
-static void finish(struct form *f)
+static int op(void *state, const struct form_op *o, struct str *out, struct error *err)
 {
-    sink_text(f->out, "\n]}\n");
-}
-
-static void release(struct form *f)
-{
-    struct chrome *c = f->state;
-    if (!c)
-        return;
-    arena_release(&c->arena);
-    str_release(&c->text);
-    str_release(&c->more);
-    free(c);
-}
-
-int form_chrome(struct form *f, struct error *err)
-{
-    struct chrome *c = calloc(1, sizeof *c);
-    *f = (struct form){.state = c,
-                       .out = f->out,
-                       .lanes = true,
-                       .plane = plane,
-                       .track = track,
-                       .begin = begin,
-                       .count = count,
-                       .finish = finish,
-                       .release = release};
-    if (!c)
-        return error_set(err, ERR_MEMORY, NULL, "no memory to convert a profile");
-    arena_init(&c->arena);
-    str_init(&c->text);
-    str_init(&c->more);
-    sink_text(f->out, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
+    struct form_texts *t = state;
+    switch (o->what) {
+    case FORM_PLANE:
+        return put_plane(t, out, err);
+    case FORM_TRACK:
+        return o->track->counter ? 0 : put_track(t, o->track, out, err);
+    case FORM_BEGIN:
+        return begin(t, o, out, err);
+    case FORM_COUNT:
+        count(o, out);
+        break;
+    case FORM_END: // never told
+        break;
+    }
     return 0;
+}
+
+static int chunk(void *state, const struct form_chunk *k, struct error *err)
+{
+    return form_texts_chunk(state, k, err);
+}
+
+static void release(void *state)
+{
+    form_texts_release(state);
+}
+
+const struct form *form_chrome(void)
+{
+    static const struct form form = {.lanes = true,
+                                     .counters = true,
+                                     .head = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n",
+                                     .tail = "\n]}\n",
+                                     .state_bytes = sizeof(struct form_texts),
+                                     .release = release,
+                                     .chunk = chunk,
+                                     .op = op};
+    return &form;
 }

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // One row for each event, as the profile has it. Quoting: RFC 4180.
-#include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "trace/convert_form.h"
@@ -9,15 +7,19 @@
 #define LONGEST 16384 // bytes of a name: any number of events may have it
 
 struct csv {
-    struct str row, args;
+    struct form_texts texts;
+    struct str args; // JSON, before its quotes are doubled
+    struct str head; // of the track: host, plane and line
+    uint64_t track;  // whose that is; 0: none
 };
 
-static void add_cell(struct str *out, const char *text, size_t n)
+static void add_cell(struct str *out, struct slice s)
 {
+    const char *text = (const char *)s.data;
     str_add_char(out, '"');
-    for (size_t i = 0; i < n && i < LONGEST;) {
+    for (size_t i = 0; i < s.size && i < LONGEST;) {
         uint32_t code;
-        size_t k = utf8_decode(text + i, n - i, &code);
+        size_t k = utf8_decode(text + i, s.size - i, &code);
         if (!k)
             str_add(out, "\xef\xbf\xbd"); // U+FFFD
         else if (code == '"')
@@ -27,98 +29,115 @@ static void add_cell(struct str *out, const char *text, size_t n)
         i += k ? k : 1;
     }
     str_add_char(out, '"');
-}
-
-static int plane(struct form *f, const struct form_plane *p, struct error *err)
-{
-    (void)f;
-    (void)p;
-    (void)err;
-    return 0;
-}
-
-static int track(struct form *f, const struct form_track *t, struct error *err)
-{
-    (void)f;
-    (void)t;
-    (void)err;
-    return 0;
-}
-
-static void slice_cell(struct str *out, struct slice s)
-{
-    add_cell(out, (const char *)s.data, s.size);
     str_add_char(out, ',');
 }
 
-static int begin(struct form *f, const struct form_event *e, struct error *err)
+static void add_doubled(struct str *out, const char *text)
 {
-    struct csv *c = f->state;
-    const struct form_plane *p = e->track->plane;
-    bool any = false;
-    str_clear(&c->row);
-    str_clear(&c->args);
-    add_cell(&c->row, p->file->host, strlen(p->file->host));
-    str_add_char(&c->row, ',');
-    slice_cell(&c->row, p->plane->name);
-    slice_cell(&c->row, e->track->name);
-    if (e->row)
-        slice_cell(&c->row, e->row->display_name.size ? e->row->display_name : e->row->name);
-    else
-        str_addf(&c->row, "\"%" PRId64 "\",", e->raw->metadata_id);
-    if (e->raw->occurrences)
-        str_add(&c->row, ",");
-    else
-        str_addf(&c->row, "%" PRId64 ",", e->start_ps);
-    str_addf(&c->row, "%" PRId64 ",%" PRId64 ",", e->duration_ps, e->raw->occurrences ? e->raw->occurrences : 1);
-    str_add(&c->args, "{");
-    if (e->row)
-        form_args_json(&c->args, e->plane, xmeta_stats(e->plane, e->row), &any);
-    form_args_json(&c->args, e->plane, xevent_stats(e->plane, e->raw), &any);
-    str_add(&c->args, "}");
-    str_add_char(&c->row, '"');
-    for (const char *at = str_text(&c->args); *at;) {
-        size_t n = strcspn(at, "\"");
-        str_add_n(&c->row, at, n);
-        if (at[n])
-            str_add(&c->row, "\"\"");
-        at += n + (at[n] != 0);
+    while (*text) {
+        size_t n = strcspn(text, "\"");
+        str_add_n(out, text, n);
+        if (text[n])
+            str_add_n(out, "\"\"", 2);
+        text += n + (text[n] != 0);
     }
-    str_add(&c->row, "\"\r\n");
-    sink_put(f->out, str_text(&c->row), c->row.length);
-    int rc = str_check(&c->args, err);
-    return rc ? rc : str_check(&c->row, err);
 }
 
-static void finish(struct form *f)
+static struct slice keep(struct csv *c, const struct str *text, struct error *err)
 {
-    (void)f;
+    struct slice s = {(const uint8_t *)arena_strndup(&c->texts.arena, str_text(text), text->length, err), text->length};
+    return s;
 }
 
-static void release(struct form *f)
+static int make_row(struct csv *c, const struct xmeta *row, struct form_row_text *out, struct error *err)
 {
-    struct csv *c = f->state;
-    if (!c)
-        return;
-    str_release(&c->row);
+    struct form_texts *t = &c->texts;
+    bool any = false;
+    str_clear(&t->text);
+    add_cell(&t->text, form_short_name(row));
+    out->name = keep(c, &t->text, err);
+    str_clear(&t->text);
+    str_clear(&c->args);
+    int rc = form_add_args(t, &c->args, xmeta_stats(t->plane->plane, row), &any, err);
+    add_doubled(&t->text, str_text(&c->args));
+    out->args = keep(c, &t->text, err);
+    if (!rc)
+        rc = out->name.data && out->args.data ? str_check(&c->args, err) : ERR_MEMORY;
+    return rc ? rc : str_check(&t->text, err);
+}
+
+static void make_head(struct csv *c, const struct form_track *track)
+{
+    const struct form_plane *p = track->plane;
+    str_clear(&c->head);
+    add_cell(&c->head, (struct slice){(const uint8_t *)p->file->host, strlen(p->file->host)});
+    add_cell(&c->head, p->plane->name);
+    add_cell(&c->head, track->name);
+    c->track = track->id;
+}
+
+static int op(void *state, const struct form_op *o, struct str *out, struct error *err)
+{
+    struct csv *c = state;
+    struct form_texts *t = &c->texts;
+    const struct xplane *p = t->plane->plane;
+    if (o->what != FORM_BEGIN)
+        return 0;
+    struct form_row_text *row = o->row ? &t->rows[o->row - p->event_table.rows] : NULL;
+    int rc = row && !row->name.data ? make_row(c, o->row, row, err) : 0;
+    if (rc)
+        return rc;
+    if (c->track != o->track->id)
+        make_head(c, o->track);
+    str_add_n(out, str_text(&c->head), c->head.length);
+    if (row) {
+        str_add_n(out, row->name.data, row->name.size);
+    } else {
+        str_add_char(out, '"');
+        form_add_int(out, o->metadata_id);
+        str_add_n(out, "\",", 2);
+    }
+    if (!o->occurrences)
+        form_add_int(out, o->ps);
+    str_add_char(out, ',');
+    form_add_int(out, o->duration_ps);
+    str_add_char(out, ',');
+    form_add_int(out, o->occurrences ? o->occurrences : 1);
+    str_add_n(out, ",\"{", 3);
+    bool any = row && row->args.size;
+    if (any)
+        str_add_n(out, row->args.data, row->args.size);
+    const struct xevent e = {.stats = o->text};
+    str_clear(&c->args);
+    rc = form_add_args(t, &c->args, xevent_stats(p, &e), &any, err);
+    add_doubled(out, str_text(&c->args));
+    str_add_n(out, "}\"\r\n", 4);
+    if (!rc)
+        rc = str_check(&c->head, err);
+    return rc ? rc : str_check(&c->args, err);
+}
+
+static int chunk(void *state, const struct form_chunk *k, struct error *err)
+{
+    struct csv *c = state;
+    return form_texts_chunk(&c->texts, k, err);
+}
+
+static void release(void *state)
+{
+    struct csv *c = state;
+    form_texts_release(&c->texts);
     str_release(&c->args);
-    free(c);
+    str_release(&c->head);
 }
 
-int form_csv(struct form *f, struct error *err)
+const struct form *form_csv(void)
 {
-    struct csv *c = calloc(1, sizeof *c);
-    *f = (struct form){.state = c,
-                       .out = f->out,
-                       .plane = plane,
-                       .track = track,
-                       .begin = begin,
-                       .finish = finish,
-                       .release = release};
-    if (!c)
-        return error_set(err, ERR_MEMORY, NULL, "no memory to convert a profile");
-    str_init(&c->row);
-    str_init(&c->args);
-    sink_text(f->out, "host,plane,line,name,start_ps,duration_ps,occurrences,args\r\n");
-    return 0;
+    static const struct form form = {.head = "host,plane,line,name,start_ps,duration_ps,occurrences,args\r\n",
+                                     .tail = "",
+                                     .state_bytes = sizeof(struct csv),
+                                     .release = release,
+                                     .chunk = chunk,
+                                     .op = op};
+    return &form;
 }

@@ -61,19 +61,33 @@ static void pack(struct sink *s, const uint8_t *bytes, size_t n, int flush)
     } while (!s->rc && z->avail_out == 0);
 }
 
+static void pass_on(struct sink *s, const uint8_t *bytes, size_t n)
+{
+    s->written += n;
+    if (!s->gz) {
+        write_out(s, bytes, n);
+        return;
+    }
+    for (size_t part; n; bytes += part, n -= part) { // zlib counts in 32 bits
+        part = n < (size_t)1 << 30 ? n : (size_t)1 << 30;
+        pack(s, bytes, part, Z_NO_FLUSH);
+    }
+}
+
 void sink_flush(struct sink *s)
 {
-    s->written += s->used;
-    if (s->gz && s->used)
-        pack(s, s->buffer, s->used, Z_NO_FLUSH);
-    else
-        write_out(s, s->buffer, s->used);
+    pass_on(s, s->buffer, s->used);
     s->used = 0;
 }
 
 void sink_put(struct sink *s, const void *bytes, size_t n)
 {
     const uint8_t *from = bytes;
+    if (n > SINK_ROOM) { // not worth a copy
+        sink_flush(s);
+        pass_on(s, bytes, n);
+        return;
+    }
     while (n) {
         size_t part = n < SINK_ROOM ? n : SINK_ROOM;
         uint8_t *to = sink_room(s, part);

@@ -35,9 +35,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct trace_converted converted;
     struct trace_merged merged;
     struct sink sink;
+    static struct threads *two;
     struct error e = {0};
     arena_init(&t.arena);
-    int rc = 0;
+    int rc = two ? 0 : threads_new(&two, 2, &e);
     uint8_t *twin = malloc(size ? size : 1);
     if (!twin)
         abort();
@@ -47,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         rc = xspace_read(&files[i].space, i ? twin : data, size, "fuzz", &t.arena, &e);
     for (int form = TRACE_CHROME; form <= TRACE_CSV && !rc; form++) {
         open_sink(&sink);
-        rc = trace_convert(&t, (enum trace_form)form, &sink, &converted, &e);
+        rc = trace_convert(&t, size % 2 ? two : NULL, (enum trace_form)form, &sink, &converted, &e);
         close_sink(&sink);
     }
     if (!rc) {

@@ -26,7 +26,11 @@ SCHEMA = {
     "XEventMetadata": "1 id:int64 2 name:string 4 display_name:string 5*stats:XStat",
     "XStatMetadata": "1 id:int64 2 name:string",
     "Trace": "1*packet:TracePacket",
-    "TracePacket": "8 timestamp:uint64 10 sequence:uint32 11 event:TrackEvent 12 interned:InternedData 13 flags:uint32 60 track:TrackDescriptor",
+    "TracePacket": "6 clocks:ClockSnapshot 8 timestamp:uint64 10 sequence:uint32 11 event:TrackEvent 12 interned:InternedData 13 flags:uint32 58 clock:uint32 59 defaults:Defaults 60 track:TrackDescriptor",
+    "ClockSnapshot": "1*clocks:Clock",
+    "Clock": "1 id:uint32 2 timestamp:uint64 3 incremental:bool",
+    "Defaults": "11 event:EventDefaults 58 clock:uint32",
+    "EventDefaults": "11 track:uint64",
     "TrackDescriptor": "1 uuid:uint64 2 name:string 3 process:Process 5 parent:uint64 8 counter:Counter 11 ordering:int64 12 rank:int64",
     "Counter": "3 unit:int64",
     "Process": "1 pid:int64 6 name:string",
@@ -96,29 +100,63 @@ def key(args):
     return tuple(sorted((k, str(v)) for k, v in args.items()))
 
 
+class Sequence:
+    """What packets of one sequence may refer to."""
+
+    def __init__(self):
+        self.names, self.annotations, self.texts, self.clocks = {}, {}, {}, {}
+        self.clock = self.track = None
+
+
+def set_clocks(sequence, snapshot):
+    """A clock of a sequence (64 and beyond) counts like the boot clock (6), from the snapshot on in differences."""
+    at = {c.id: c for c in snapshot.clocks}
+    assert at[6].timestamp == 0 and not at[6].incremental
+    for c in snapshot.clocks:
+        if c.id >= 64:
+            assert c.incremental
+            sequence.clocks[c.id] = c.timestamp
+
+
+def packet_time(sequence, packet):
+    clock = packet.clock if packet.HasField("clock") else sequence.clock
+    if clock == 6:
+        return packet.timestamp
+    sequence.clocks[clock] += packet.timestamp
+    return sequence.clocks[clock]
+
+
 def perfetto_events(path):
     trace = M["Trace"].FromString(open(path, "rb").read())
-    names, annotations, texts, tracks, processes = {}, {}, {}, {}, {}
+    tracks, processes, sequences = {}, {}, {}
     stacks, last = collections.defaultdict(list), {}
     out = []
-    assert trace.packet[0].flags & 1, "the first packet clears the state"
     for packet in trace.packet:
-        for table, entries in ((names, packet.interned.names), (annotations, packet.interned.annotation_names),
-                               (texts, packet.interned.texts)):
+        if packet.flags & 1:  # the state is cleared
+            sequences[packet.sequence] = Sequence()
+        assert not packet.flags & 2 or packet.sequence in sequences, "a state that is needed is there"
+        s = sequences.get(packet.sequence)
+        if packet.HasField("defaults"):
+            s.clock, s.track = packet.defaults.clock, packet.defaults.event.track
+        for table, entries in ((s and s.names, packet.interned.names), (s and s.annotations, packet.interned.annotation_names),
+                               (s and s.texts, packet.interned.texts)):
             for e in entries:
                 assert e.iid not in table
                 table[e.iid] = e.text.decode("utf-8")
+        if packet.HasField("clocks"):
+            set_clocks(s, packet.clocks)
         if packet.HasField("track"):
             t = packet.track
             (processes if t.HasField("process") else tracks)[t.uuid] = t
         if not packet.HasField("event"):
             continue
-        e, ns = packet.event, packet.timestamp
-        track = tracks[e.track]
-        assert ns >= last.get(e.track, 0), "a track goes forward"
-        last[e.track] = ns
+        e, ns = packet.event, packet_time(s, packet)
+        uuid = e.track if e.HasField("track") else s.track
+        track, names, annotations, texts = tracks[uuid], s.names, s.annotations, s.texts
+        assert ns >= last.get(uuid, 0), "a track goes forward"
+        last[uuid] = ns
         if e.type == 2:
-            begun, begin_ns = stacks[e.track].pop()
+            begun, begin_ns = stacks[uuid].pop()
             begun[4] = ns - begin_ns
             continue
         if e.type == 4:
@@ -130,7 +168,7 @@ def perfetto_events(path):
         event = [processes[track.parent].process.name, track.name, names[e.name_iid], ns, 0, args]
         out.append(event)
         if e.type == 1:
-            stacks[e.track].append((event, ns))
+            stacks[uuid].append((event, ns))
         else:
             assert e.type == 3
     assert not any(stacks.values()), "every slice ends"

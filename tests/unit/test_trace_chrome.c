@@ -24,7 +24,7 @@ static bool convert(const char *from, const char *to, enum trace_form form, stru
     if (!rc)
         rc = sink_open(&sink, to, false, true, &e);
     if (!rc)
-        rc = trace_convert(&t, form, &sink, &done, &e);
+        rc = trace_convert(&t, NULL, form, &sink, &done, &e);
     if (!rc)
         rc = sink_commit(&sink, &e);
     sink_abort(&sink);
