@@ -9,8 +9,7 @@ static int price(struct api_call *call, const char *workload, const struct assay
                                     .policy = o->policy,
                                     .chips = o->chips,
                                     .n_chips = o->chip_count,
-                                    .batch = o->batch,
-                                    .seq = o->seq};
+                                    .shape = {.batch = o->batch, .seq = o->seq}};
     struct price p;
     struct jw w;
     struct str result, document;

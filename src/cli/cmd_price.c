@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/commands.h"
@@ -23,57 +24,167 @@ static void floor_cell(struct table *t, const struct floor *f)
     table_number(t, f->time.value, text);
 }
 
-static void cost_cells(struct table *t, const struct cost *c)
+// Whether there is anything to be merged: of a single product there is not.
+static bool has_merged(const struct price *p)
+{
+    return p->total.bytes_merged < p->total.bytes;
+}
+
+static void cost_cells(struct table *t, const struct price *p, const struct cost *c)
 {
     table_number(t, cost_product_flop(c) / 1e9, NULL);
     table_number(t, c->bytes / 1e6, NULL);
+    if (has_merged(p))
+        table_number(t, c->bytes_merged / 1e6, NULL);
     table_number(t, c->bytes_unfused / 1e6, NULL);
     table_number(t, roofline_intensity(c).value, NULL);
 }
 
-static int print_text(struct cli *cli, struct price *p, struct error *err)
+static void columns_of(struct table *t, const struct price *p)
 {
-    struct table t;
-    struct floor f;
-    int rc = 0;
-    table_init(&t);
-    table_column(&t, "module", NULL, TABLE_LEFT, 0);
-    const struct {
+    static const struct {
         const char *title, *unit;
         int rank;
-    } columns[] = {{"product", "GFLOP", 1}, {"bytes", "MB", 1}, {"unfused", "MB", 4}, {"intensity", "FLOP/B", 3}};
+    } columns[] = {{"product", "GFLOP", 1},
+                   {"bytes", "MB", 1},
+                   {"merged", "MB", 5},
+                   {"unfused", "MB", 6},
+                   {"intensity", "FLOP/B", 4}};
+    if (p->request.n_parts > 1)
+        table_column(t, "part", NULL, TABLE_LEFT, 0);
+    table_column(t, "module", NULL, TABLE_LEFT, 0);
     for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
-        table_column(&t, columns[i].title, columns[i].unit, TABLE_RIGHT, columns[i].rank);
-        table_origin(&t, ORIGIN_DERIVED);
+        if (i == 2 && !has_merged(p))
+            continue;
+        table_column(t, columns[i].title, columns[i].unit, TABLE_RIGHT, columns[i].rank);
+        table_origin(t, ORIGIN_DERIVED);
     }
-    for (size_t i = 0; i < p->n_chips; i++) {
-        table_column(&t, p->chips[i]->name, "us", TABLE_RIGHT, 2);
-        table_origin(&t, ORIGIN_DERIVED);
+    for (size_t i = 0; i < 2 * p->n_chips; i++) {
+        const char *name = p->chips[i / 2]->name;
+        char merged[80];
+        if (i % 2 && !has_merged(p))
+            continue;
+        snprintf(merged, sizeof merged, "%s merged", name);
+        table_column(t, i % 2 ? merged : name, "us", TABLE_RIGHT, i % 2 ? 3 : 2);
+        table_origin(t, ORIGIN_DERIVED);
     }
-    for (int r = 0; r <= p->n_rows && !rc; r++) {
-        table_row(&t);
-        table_cell(&t, r < p->n_rows ? p->rows[r].group : "all");
-        cost_cells(&t, price_cost(p, r));
-        for (size_t i = 0; i < p->n_chips && !rc; i++) {
-            rc = price_floor(p, r, i, &f, err);
-            if (!rc)
-                floor_cell(&t, &f);
+}
+
+static int print_row(struct table *t, struct price *p, int r, struct error *err)
+{
+    int rc = 0;
+    table_row(t);
+    if (p->request.n_parts > 1)
+        table_cell(t, r < p->n_rows ? price_part_of(p, r)->part->name : "");
+    table_cell(t, r < p->n_rows ? p->rows[r].group : "all");
+    cost_cells(t, p, price_cost(p, r));
+    for (size_t i = 0; i < p->n_chips && !rc; i++) {
+        struct floor f;
+        struct whole_floor whole = {0};
+        rc = price_floor(p, r, i, &f, err);
+        if (rc)
+            break;
+        floor_cell(t, &f);
+        if (!has_merged(p))
+            continue;
+        if (r < p->n_rows)
+            rc = roofline_merged(price_cost(p, r), p->chips[i], &p->arena, &f, err);
+        else
+            rc = roofline_whole(p->rows, p->n_rows, p->chips[i], &p->arena, &whole, err);
+        if (r == p->n_rows && !rc) {
+            f.time = whole.time[WHOLE_ROWS_MERGED];
+            f.bound =
+                whole.time[WHOLE_MATH].value > whole.time[WHOLE_MEMORY_MERGED].value ? BOUND_COMPUTE : BOUND_MEMORY;
         }
+        if (!rc)
+            floor_cell(t, &f);
     }
+    return rc;
+}
+
+static int print_rows(struct cli *cli, struct price *p, struct error *err)
+{
+    struct table t;
+    int rc = 0;
+    table_init(&t);
+    columns_of(&t, p);
+    for (int r = 0; r <= p->n_rows && !rc; r++)
+        rc = print_row(&t, p, r, err);
     if (!rc)
         rc = table_print(&t, &cli->out, TABLE_TEXT, (size_t)cli->width, cli->color, err);
     table_release(&t);
+    return rc;
+}
+
+// What "the floor" can mean, by chip.
+static int print_wholes(struct cli *cli, struct price *p, struct error *err)
+{
+    struct table t;
+    int rc = 0;
+    if (!p->n_chips || p->n_rows < 2)
+        return 0;
+    table_init(&t);
+    table_column(&t, "all of it", NULL, TABLE_LEFT, 0);
+    for (size_t i = 0; i < p->n_chips; i++) {
+        table_column(&t, p->chips[i]->name, "us", TABLE_RIGHT, 1);
+        table_origin(&t, ORIGIN_DERIVED);
+    }
+    for (int w = 0; w < WHOLES && !rc; w++) {
+        table_row(&t);
+        table_cell(&t, whole_label((enum whole)w));
+        for (size_t i = 0; i < p->n_chips && !rc; i++) {
+            struct whole_floor f;
+            rc = roofline_whole(p->rows, p->n_rows, p->chips[i], &p->arena, &f, err);
+            if (!rc && isnan(f.time[w].value))
+                table_null(&t, f.time[w].source);
+            else if (!rc)
+                table_number(&t, f.time[w].value, NULL);
+        }
+    }
+    str_add_char(&cli->out, '\n');
+    if (!rc)
+        rc = table_print(&t, &cli->out, TABLE_TEXT, (size_t)cli->width, cli->color, err);
+    table_release(&t);
+    return rc;
+}
+
+static void print_parts(struct str *note, const struct price *p)
+{
+    for (int i = 0; i < p->request.n_parts && p->request.n_parts > 1; i++) {
+        const struct price_part *part = &p->parts[i];
+        char flop[FORMAT_MAX], weights[FORMAT_MAX];
+        format_number(flop, cost_product_flop(&part->total) / 1e12, 5);
+        format_bytes(weights, (double)part->weight_bytes);
+        str_addf(note, "%s%s: %lld x %s of %s TFLOP, weights %s", i ? "; " : "One request is ", part->part->name,
+                 (long long)part->part->calls, part->part->call, flop, weights);
+    }
+    if (p->request.n_parts > 1)
+        str_add(note, ". Figures are of the whole request. ");
+}
+
+static int print_text(struct cli *cli, struct price *p, struct error *err)
+{
+    int rc = print_rows(cli, p, err);
+    if (!rc)
+        rc = print_wholes(cli, p, err);
+    if (rc)
+        return rc;
     char weights[FORMAT_MAX], scales[FORMAT_MAX];
     format_bytes(weights, (double)p->weight_bytes);
     format_bytes(scales, (double)p->scale_bytes);
     struct str note;
     str_init(&note);
+    print_parts(&note, p);
     if (p->weight_bytes)
         str_addf(&note, "weights %s, scales %s, under %s. ", weights, scales, p->policy);
     str_add(&note,
-            "A floor is the longer of product FLOP over peak (c) and fused bytes over bandwidth (m) on one device; "
-            "modules do not overlap. Element-wise work has no published rate and is not in it.");
+            "A row's floor is the longer of product FLOP over peak (c) and bytes over bandwidth (m) on one device, the "
+            "row a kernel of its own; merged, rows without products are made inside those beside them. Element-wise "
+            "work has no published rate and is not in it.");
     wrap_text(&cli->out, str_text(&note), 0, 0, cli->width);
+    if (price_note(p))
+        wrap_text(&cli->out, price_note(p), 0, 0, cli->width);
+    rc = str_check(&note, err);
     str_release(&note);
     return rc;
 }
@@ -93,14 +204,23 @@ static int print_json(struct cli *cli, struct price *p, struct error *err)
     return rc;
 }
 
+static int64_t given(const struct cli *cli, const char *name)
+{
+    return cli_given(cli, name) ? cli_int(cli, name, 0) : 0;
+}
+
 static int run(struct cli *cli, struct error *err)
 {
     struct price p;
     struct price_options o = {
         .workload = cli->operands[0],
         .policy = cli_given(cli, "policy") ? cli_string(cli, "policy") : NULL,
-        .batch = cli_int(cli, "batch", 0),
-        .seq = cli_int(cli, "seq", 0),
+        .shape = {.batch = given(cli, "batch"),
+                  .seq = given(cli, "seq"),
+                  .height = given(cli, "height"),
+                  .width = given(cli, "width"),
+                  .steps = given(cli, "steps"),
+                  .tokens = given(cli, "tokens")},
         .by_scope = strcmp(cli_string(cli, "by"), "scope") == 0,
     };
     o.n_chips = cli_strings(cli, "chip", &o.chips);
@@ -115,20 +235,52 @@ static const char *const description[] = {
     "FLOP, bytes and intensity of every module, and the least time each chip can need for it. Nothing runs and no "
     "weights "
     "are read: shapes are enough.",
-    "WORKLOAD is a model directory (config.json alone is read), builtin:minilm, or builtin:gemm:MxKxN:TYPE with TYPE "
-    "f32, "
-    "bf16, f16, int8 or f64 and results in f32, int32 or f64.",
-    "Fused bytes count what enters and leaves each part of a module once; unfused bytes count the operands and results "
-    "of "
-    "every operation. FLOP are those of products, two per multiply-add.",
+    "WORKLOAD is a model directory (configurations alone are read: BERT, Llama, Mistral, Qwen3, or the diffusers "
+    "folder "
+    "of a FLUX.2 klein), builtin:minilm, builtin:flux2-klein-4b (-9b, -base-4b, -base-9b), or builtin:gemm:MxKxN:TYPE "
+    "with TYPE f32, bf16, f16, int8 or f64 and results in f32, int32 or f64.",
+    "A request may run several programs: an image its text encoder, a step of its transformer for each step, and its "
+    "decoder; a decoder of text its prompt, and a step for each token it writes. Figures are of a whole request.",
+    "Bytes are counted in three ways. Bytes: what enters and leaves each row's scopes once. Merged: the same with rows "
+    "without products made inside the products beside them. Unfused: operands and results of every operation. FLOP are "
+    "those of products, two per multiply-add.",
     NULL,
 };
 
 static const struct option options[] = {
     OPTION_CHIP,
-    OPTION_POLICY,
-    OPTION_BATCH("32", "texts in one run"),
-    OPTION_SEQ("128", "tokens per text"),
+    {.name = "policy",
+     .kind = OPTION_STRING,
+     .argument = "POLICY",
+     .words = policy_words,
+     .help = "a preset (f32, bf16, f16, w8a16, w8a8, w4a16, fp8) or a spelled-out policy; f32, for FLUX.2 and decoders "
+             "bf16, when not given"},
+    OPTION_BATCH(NULL, "texts, images or prompts in one run; 32 texts, 1 image or prompt when not given"),
+    OPTION_SEQ(NULL, "tokens of a text or prompt; 128, of a decoder's prompt 2048, when not given"),
+    {.name = "height",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .min = 1,
+     .max = 65536,
+     .help = "of an image; 512 when not given"},
+    {.name = "width",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .min = 1,
+     .max = 65536,
+     .help = "of an image; 512 when not given"},
+    {.name = "steps",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .min = 1,
+     .max = 65536,
+     .help = "of an image; as many as the model is made for when not given"},
+    {.name = "tokens",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .min = 1,
+     .max = 1048576,
+     .help = "that a decoder writes behind its prompt; 128 when not given"},
     {.name = "by",
      .kind = OPTION_STRING,
      .preset = "module",
@@ -139,6 +291,7 @@ static const struct option options[] = {
 
 static const struct example examples[] = {
     {"assay price builtin:minilm --policy bf16 --chip v5e --chip h100", "MiniLM in bf16, batch 32 x 128 tokens"},
+    {"assay price builtin:flux2-klein-4b --chip v6e --height 1024 --width 1024", "an image of FLUX.2 klein-4B in bf16"},
     {"assay price gemm:64x1024x1024:bf16 --chip v5e", "one product"},
     {NULL, NULL},
 };

@@ -20,7 +20,18 @@ void cost_add(struct cost *to, const struct cost *c)
     to->transcendentals += c->transcendentals;
     to->bytes_unfused += c->bytes_unfused;
     to->bytes += c->bytes;
+    to->bytes_merged += c->bytes_merged;
     to->weight_bytes += c->weight_bytes;
+}
+
+void cost_scale(struct cost *c, double times)
+{
+    for (int t = 0; t < DT_COUNT; t++)
+        c->product_flop[t] *= times;
+    double *const sums[] = {&c->element_flop, &c->transcendentals, &c->bytes_unfused,
+                            &c->bytes,        &c->bytes_merged,    &c->weight_bytes};
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
+        *sums[i] *= times;
 }
 
 // Names data that is there already, or that a compiler never stores.
@@ -91,7 +102,7 @@ void cost_instruction(const struct module *m, int i, struct cost *out)
     for (int k = 0; k < in->n_operands; k++)
         out->bytes_unfused += read_bytes(m, in, k);
     out->bytes_unfused += write_bytes(m, in);
-    out->bytes = out->bytes_unfused;
+    out->bytes = out->bytes_merged = out->bytes_unfused;
 }
 
 // Through views, to the value whose bytes are read.
@@ -113,6 +124,7 @@ struct traffic {
     int *seen;     // of a value: the last scope that read some of it, -1 for none,
     double *read;  // and how many bytes
     bool *written; // left its scope
+    bool *product; // of a scope: has one
 };
 
 static int name_index(const char **names, int *n, const char *name)
@@ -136,6 +148,12 @@ static int row_of(const struct instruction *in, bool by_scope, const struct cost
     return r;
 }
 
+static bool is_product(enum opcode op)
+{
+    enum op_cost cost = op_info(op)->cost;
+    return cost == COST_DOT || cost == COST_CONVOLUTION;
+}
+
 static int traffic_init(struct traffic *t, bool by_scope, struct arena *a, struct error *err)
 {
     int n = t->m->n_instructions, n_scopes = 0, at = 0;
@@ -143,32 +161,40 @@ static int traffic_init(struct traffic *t, bool by_scope, struct arena *a, struc
     int *ints = arena_new(a, int, 4 * (size_t)n, err);
     t->read = arena_new(a, double, n, err);
     t->written = arena_new(a, bool, n, err);
-    if (!scopes || !ints || !t->read || !t->written)
+    t->product = arena_new(a, bool, n, err);
+    if (!scopes || !ints || !t->read || !t->written || !t->product)
         return ERR_MEMORY;
     t->order = ints, t->scope = ints + n, t->group = ints + 2 * n, t->seen = ints + 3 * n;
     for (int i = 0; i < n; i++) {
         const struct instruction *in = &t->m->instructions[i];
         t->scope[i] = name_index(scopes, &n_scopes, in->scope);
         t->seen[i] = -1;
+        t->product[t->scope[i]] |= is_product(in->op);
         t->group[i] = row_of(in, by_scope, t->rows, t->n_rows);
     }
-    for (int s = 0; s < n_scopes; s++) {
-        for (int i = 0; i < n; i++) {
-            if (t->scope[i] == s)
-                t->order[at++] = i;
-        }
-    }
+    int *end = arena_new(a, int, n_scopes + 1, err); // of each scope's instructions in the order
+    if (!end)
+        return ERR_MEMORY;
+    for (int i = 0; i < n; i++)
+        end[t->scope[i]]++;
+    for (int s = 0; s < n_scopes; s++)
+        at = end[s] += at;
+    for (int i = n - 1; i >= 0; i--)
+        t->order[--end[t->scope[i]]] = i;
     return 0;
 }
 
-// The value leaves the scope that made it.
-static void leave(struct traffic *t, int value)
+// The value leaves the scope that made it; for good when it is a result.
+static void leave(struct traffic *t, int value, bool result)
 {
     const struct instruction *in = &t->m->instructions[value];
     if (in->op == OP_PARAMETER || t->written[value] || t->group[value] < 0)
         return;
     t->written[value] = true;
-    t->rows[t->group[value]].cost.bytes += write_bytes(t->m, in);
+    struct cost *here = &t->rows[t->group[value]].cost;
+    here->bytes += write_bytes(t->m, in);
+    if (result || t->product[t->scope[value]])
+        here->bytes_merged += write_bytes(t->m, in);
 }
 
 // Operand k of instruction i comes into its scope, as far as the scope has not read it before.
@@ -190,9 +216,11 @@ static void enter(struct traffic *t, int i, int k)
     t->read[from] += bytes;
     struct cost *here = &t->rows[t->group[i]].cost;
     here->bytes += bytes;
+    if (parameter || t->product[t->scope[i]])
+        here->bytes_merged += bytes;
     if (parameter && m->parameters[x->parameter].role == ROLE_WEIGHT)
         here->weight_bytes += bytes;
-    leave(t, from);
+    leave(t, from, false);
 }
 
 // A value made in one scope and used in another, or returned, is written once, and read by each scope that uses it: at
@@ -204,13 +232,13 @@ static int fused_bytes(const struct module *m, bool by_scope, struct arena *a, s
     int rc = traffic_init(&t, by_scope, a, err);
     if (rc)
         return rc;
+    for (int i = 0; i < m->n_results; i++)
+        leave(&t, origin(m, m->results[i]), true);
     for (int j = 0; j < m->n_instructions; j++) {
         const struct instruction *in = &m->instructions[t.order[j]];
         for (int k = 0; k < in->n_operands && !is_view(in->op); k++)
             enter(&t, t.order[j], k);
     }
-    for (int i = 0; i < m->n_results; i++)
-        leave(&t, origin(m, m->results[i]));
     return 0;
 }
 
@@ -241,7 +269,7 @@ static int cost_by(const struct module *m, bool by_scope, struct arena *a, struc
         struct cost c;
         int r = row_of(&m->instructions[i], by_scope, *out, *n);
         cost_instruction(m, i, &c);
-        c.bytes = 0;
+        c.bytes = c.bytes_merged = 0;
         if (r >= 0)
             cost_add(&(*out)[r].cost, &c);
     }

@@ -12,11 +12,14 @@ struct cost {
     double transcendentals;        // exp, erf, sqrt...: counted apart
     double bytes_unfused;          // operands and results of every instruction
     double bytes;                  // with each scope fused: what enters and leaves it, once
+    double bytes_merged;           // with scopes that have no product made inside those beside them: of these only
+                                   // what they read of parameters and return
     double weight_bytes;           // of `bytes`: parameters that are weights, with scales
 };
 
 double cost_product_flop(const struct cost *c); // over all types
 void cost_add(struct cost *to, const struct cost *c);
+void cost_scale(struct cost *c, double times);
 
 // One instruction by itself (bytes = bytes_unfused). Views (parameter, constant, reshape, bitcast) cost nothing.
 void cost_instruction(const struct module *m, int instruction, struct cost *out);

@@ -5,24 +5,35 @@
 
 #include "chips/chips.h"
 #include "ir/cost.h"
+#include "models/builtin.h"
 #include "plan/roofline.h"
 
 enum { PRICE_MAX_CHIPS = 32 };
 
 struct price_options {
-    const char *workload;     // as model_module takes it
-    const char *policy;       // NULL: f32. A product has its type in its name: giving one as well is ERR_USAGE
+    const char *workload;     // as model_request takes it
+    const char *policy;       // NULL: f32, for FLUX.2 and decoders bf16. Of a product: ERR_USAGE, its name has its type
     const char *const *chips; // floors are computed for these
     size_t n_chips;
-    int64_t batch, seq; // 0: 32 and 128
-    bool by_scope;      // a row per scope in place of one per module
+    struct model_shape shape;
+    bool by_scope; // a row per scope in place of one per module
+};
+
+// One program of the request, under the policy.
+struct price_part {
+    const struct model_part *part;
+    struct module module;
+    struct cost total; // of one call
+    int64_t weight_bytes, scale_bytes;
+    int first_row, n_rows;
 };
 
 struct price {
     struct arena arena;
     const char *workload, *policy; // policy NULL for a product
-    struct module module;          // under the policy
-    struct cost_row *rows;         // a row per group of the module, or per scope
+    struct model_request request;
+    struct price_part parts[MODEL_MAX_PARTS];
+    struct cost_row *rows; // of a whole request: a row per group, or per scope, of every part
     int n_rows;
     struct cost total;
     int64_t weight_bytes, scale_bytes;
@@ -34,9 +45,14 @@ struct price {
 int price_open(struct price *p, const struct price_options *o, struct error *err);
 void price_close(struct price *p);
 
-// Cost of row i, or of everything for i == n_rows; and its floor on chip k (the total's is the sum of the rows').
+// Cost of row i in a whole request, or of everything for i == n_rows; and its floor on chip k (the total's is the sum
+// of the rows').
 const struct cost *price_cost(const struct price *p, int i);
 int price_floor(struct price *p, int i, size_t k, struct floor *out, struct error *err);
+const struct price_part *price_part_of(const struct price *p, int row);
+
+// What is published about this very request and differs from what is computed here, and why; NULL: nothing is known.
+const char *price_note(const struct price *p);
 
 // The `result` object of assay.price/1.
 int price_json(struct price *p, struct jw *w, struct error *err);

@@ -9,7 +9,9 @@
 #include "models/bert.h"
 #include "models/block.h"
 
-#define NAMES "builtin:minilm, builtin:transformer-block[:HIDDENxHEADSxMLP], builtin:gemm:MxKxN:TYPE, builtin:copy:N"
+#define NAMES                                                                                                          \
+    "builtin:minilm, builtin:transformer-block[:HIDDENxHEADSxMLP], builtin:gemm:MxKxN:TYPE, builtin:copy:N, and for "  \
+    "pricing builtin:flux2-klein-4b, flux2-klein-9b, flux2-klein-base-4b, flux2-klein-base-9b"
 
 bool model_is_builtin(const char *workload)
 {

@@ -6,14 +6,53 @@
 #include "ir/module.h"
 
 struct model_shape {
-    int64_t batch, seq; // 0: 32 and 128
+    int64_t batch, seq;           // 0: what suits the workload: 32 and 128 for encoders of text
+    int64_t height, width, steps; // of an image; 0: 512 x 512, and the model's own number of steps
+    int64_t tokens;               // that a decoder writes; 0: 128
 };
 
-// A WORKLOAD that needs no weights: "builtin:minilm", "builtin:gemm:MxKxN:TYPE" (also without "builtin:"; TYPE is f32,
-// bf16, f16, int8 or f64, f32 accumulation, int32 for int8), "builtin:copy:N", "builtin:transformer-block" (block.h),
-// or a model directory (its config.json alone is read). ERR_USAGE lists the built-in names. A product comes in its own
-// types: policies leave it alone
-// (*fixed).
+enum { MODEL_MAX_PARTS = 4 };
+
+// What layouts have to move, in elements of activations, for one call of a part.
+struct model_traffic {
+    double attention;   // queries, keys, values and outputs of all attentions
+    double keys_values; // keys and values alone
+    double reduced;     // sums that tensor parallelism has to add up: outputs behind row-parallel products
+    int64_t reductions; // how many such sums
+    int64_t heads, kv_heads;
+    int64_t attentions;
+};
+
+// A program that a request runs one or more times.
+struct model_part {
+    const char *name; // "text encoder"
+    const char *call; // what one call is: "prompt", "step", "token"
+    int64_t calls;    // in one request
+    struct module module;
+    struct model_traffic traffic; // heads 0: nothing is known
+};
+
+// What a request for a workload consists of.
+struct model_request {
+    struct model_part parts[MODEL_MAX_PARTS];
+    int n_parts;
+    bool fixed;       // a product in its own types: policies leave it alone
+    const char *unit; // what a request makes: "image", "batch"
+    int64_t batch;
+    int64_t height, width, steps; // 0 where there are none
+    const char *const *hoisted;   // groups whose work is the same in every call of part hoisted_part; ended by NULL
+    int hoisted_part;
+};
+
+// All of `model_module`'s workloads, FLUX.2 ("builtin:flux2-klein-4b" and its kin, or a diffusers folder) and decoders
+// of the Llama family (a directory whose config.json says llama, mistral or qwen3). Modules live in the arena.
+// ERR_USAGE for options that the workload does not have, ERR_INPUT for files.
+int model_request(const char *workload, const struct model_shape *shape, struct arena *a, struct model_request *out,
+                  struct error *err);
+// A WORKLOAD of one program that needs no weights: "builtin:minilm", "builtin:gemm:MxKxN:TYPE" (also without
+// "builtin:"; TYPE is f32, bf16, f16, int8 or f64, f32 accumulation, int32 for int8), "builtin:copy:N",
+// "builtin:transformer-block" (block.h), or a model directory (its config.json alone is read). ERR_USAGE lists the
+// built-in names. A product comes in its own types: policies leave it alone (*fixed).
 int model_module(const char *workload, const struct model_shape *shape, struct module *m, bool *fixed,
                  struct error *err);
 

@@ -5,6 +5,7 @@
 #ifndef MODELS_DECODER_H
 #define MODELS_DECODER_H
 
+#include "io/hf_config.h"
 #include "ir/builder.h"
 
 enum { DECODER_MAX_TAPS = 8 };
@@ -16,6 +17,9 @@ struct decoder_config {
     bool tied;          // the head is the embedding table
     const char *prefix; // of tensor names: "model."
 };
+
+// model_type llama, mistral or qwen3. ERR_INPUT names the file and the key.
+int decoder_config_read(struct decoder_config *d, const struct hf_config *c, struct error *err);
 
 enum decoder_phase {
     DECODER_TAPS,    // the residual stream behind some layers, one behind the other for each token

@@ -175,7 +175,7 @@ static void double_block(struct maker *k, int block, int x[2], const int vectors
         h = part_stacked_linear(b, h, named(k, "transformer_blocks", block, "attn."), s->projections,
                                 (int64_t[]){k->hidden, k->hidden, k->hidden}, 3);
         value[i] = builder_store(b, h);
-        builder_scope(b, "rope and norm of q, k", "double.%d.%s.rope", block, s->name);
+        builder_scope(b, "rope, q and k norm", "double.%d.%s.rope", block, s->name);
         int64_t from = s->from ? k->text : 0;
         query[i] = turned(k, value[i], 0, from, named(k, "transformer_blocks", block, s->norm_q));
         key[i] = turned(k, value[i], 1, from, named(k, "transformer_blocks", block, s->norm_k));
@@ -212,7 +212,7 @@ static int single_block(struct maker *k, int block, int x, int vector)
     builder_scope(b, LINEAR_1, "single.%d.linear1", block);
     h = linear(k, h, named(k, "single_transformer_blocks", block, "attn.to_qkv_mlp_proj.weight"),
                3 * k->hidden + 2 * k->c->mlp);
-    builder_scope(b, "rope and norm of q, k", "single.%d.rope", block);
+    builder_scope(b, "rope, q and k norm", "single.%d.rope", block);
     int query = turned(k, h, 0, 0, named(k, "single_transformer_blocks", block, "attn.norm_q.weight"));
     int key = turned(k, h, 1, 0, named(k, "single_transformer_blocks", block, "attn.norm_k.weight"));
     builder_scope(b, "attention", "single.%d.attention", block);
@@ -238,12 +238,12 @@ static void times(struct maker *k, int timestep, int vectors[4])
                  {"modulation.single", "single_stream_modulation.linear.weight", 3},
                  {"modulation.out", "norm_out.linear.weight", 2}};
     struct builder *b = &k->b;
-    builder_scope(b, "time and modulations", "time");
+    builder_scope(b, "time, modulations", "time");
     int v = builder_store(b, time_waves(k, timestep));
     v = linear(k, v, "time_guidance_embed.timestep_embedder.linear_1.weight", k->hidden);
     v = linear(k, part_silu(b, v), "time_guidance_embed.timestep_embedder.linear_2.weight", k->hidden);
     for (int i = 0; i < 4; i++) {
-        builder_scope(b, "time and modulations", "%s", rows[i].scope);
+        builder_scope(b, "time, modulations", "%s", rows[i].scope);
         vectors[i] = modulation_vector(k, v, rows[i].tensor, rows[i].parts);
     }
 }
@@ -276,7 +276,7 @@ int flux2_dit_module(const struct flux2_config *f, const struct flux2_build *how
     times(&k, timestep, vectors);
     builder_scope(b, "context embedder", "context");
     x[0] = linear(&k, context, "context_embedder.weight", k.hidden);
-    builder_scope(b, "image in and out", "image.in");
+    builder_scope(b, "image in, out", "image.in");
     x[1] = linear(&k, latent, "x_embedder.weight", k.hidden);
     for (int i = 0; i < c->double_blocks; i++) {
         double_block(&k, i, x, vectors);
@@ -293,7 +293,7 @@ int flux2_dit_module(const struct flux2_config *f, const struct flux2_build *how
     z = norm(&k, build_slice_axis(b, z, 1, k.text, k.text + how->rows * how->columns));
     builder_scope(b, MODULATE, "out.modulate"); // here the scale comes first
     z = modulate(&k, z, (struct modulation){.scale = part(&k, vectors[3], 0, 2), .shift = part(&k, vectors[3], 1, 2)});
-    builder_scope(b, "image in and out", "image.out");
+    builder_scope(b, "image in, out", "image.out");
     build_result(b, "velocity", linear(&k, z, "proj_out.weight", c->channels));
     return builder_finish(b, err);
 }

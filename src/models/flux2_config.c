@@ -200,37 +200,25 @@ static int read_vae(const struct file *f, struct flux2_vae_config *c, struct err
     return rc;
 }
 
-static int read_text(const struct file *f, struct decoder_config *c, struct error *err)
+static int read_text(const char *directory, struct decoder_config *c, struct error *err)
 {
-    const struct field of[] = {{"hidden_size", &c->hidden, 1 << 20},
-                               {"num_hidden_layers", &c->layers, 4096},
-                               {"num_attention_heads", &c->heads, 4096},
-                               {"num_key_value_heads", &c->kv_heads, 4096},
-                               {"head_dim", &c->head_dim, 4096},
-                               {"vocab_size", &c->vocab, 1 << 24},
-                               {"intermediate_size", &c->intermediate, 1 << 20}};
-    int rc = fields(f, of, sizeof of / sizeof *of, err);
-    if (!rc)
-        rc = json_get_double_or(f->root, "rms_norm_eps", f->path, 1e-6, &c->eps, err);
-    if (!rc)
-        rc = json_get_double_or(f->root, "rope_theta", f->path, 1e6, &c->rope_theta, err);
-    if (!rc && (c->heads % c->kv_heads || c->head_dim % 2 || !(c->rope_theta > 1)))
-        rc = error_set(err, ERR_INPUT, f->path,
-                       "\"num_key_value_heads\" does not divide \"num_attention_heads\", "
-                       "\"head_dim\" is odd, or \"rope_theta\" is not above 1");
-    c->qk_norm = true;
-    c->tied = json_is_true(json_object_get(f->root, "tie_word_embeddings"));
-    c->prefix = "model.";
+    char path[1100];
+    struct hf_config config;
+    if (snprintf(path, sizeof path, "%s/text_encoder", directory) >= (int)sizeof path)
+        return error_set(err, ERR_INPUT, directory, "the path is too long");
+    int rc = hf_config_open(&config, path, err);
+    if (rc)
+        return rc;
+    rc = decoder_config_read(c, &config, err);
+    hf_config_release(&config);
     return rc;
 }
 
 // A distilled model needs no guidance; one whose index does not say so is a base model.
-static int read_index(const struct file *f, struct flux2_config *c, struct error *err)
+static void read_index(const struct file *f, struct flux2_config *c)
 {
-    (void)err;
     c->guided = !json_is_true(json_object_get(f->root, "is_distilled"));
     c->steps = c->guided ? 50 : 4;
-    return 0;
 }
 
 // What one part makes must be what the next takes.
@@ -253,23 +241,23 @@ static int check_fit(const struct flux2_config *c, const char *directory, struct
 
 int flux2_open(struct flux2_config *c, const char *directory, struct error *err)
 {
-    static const char *const names[4] = {"transformer/config.json", "vae/config.json", "text_encoder/config.json",
-                                         "model_index.json"};
+    static const char *const names[3] = {"transformer/config.json", "vae/config.json", "model_index.json"};
     int rc = 0;
     memset(c, 0, sizeof *c);
     c->name = directory;
     c->taps[0] = 9, c->taps[1] = 18, c->taps[2] = 27;
     c->text_tokens = 512;
-    for (int i = 0; i < 4 && !rc; i++) {
+    for (int i = 0; i < 3 && !rc; i++) {
         struct file f;
         rc = open_file(&f, directory, names[i], err);
-        if (!rc)
-            rc = i == 0   ? read_dit(&f, &c->dit, err)
-                 : i == 1 ? read_vae(&f, &c->vae, err)
-                 : i == 2 ? read_text(&f, &c->text, err)
-                          : read_index(&f, c, err);
+        if (!rc && i == 2)
+            read_index(&f, c);
+        else if (!rc)
+            rc = i ? read_vae(&f, &c->vae, err) : read_dit(&f, &c->dit, err);
         json_decref(f.root);
     }
+    if (!rc)
+        rc = read_text(directory, &c->text, err);
     return rc ? rc : check_fit(c, directory, err);
 }
 

@@ -42,6 +42,68 @@ int roofline_floor(const struct cost *c, const struct chip *chip, struct arena *
     return source ? 0 : ERR_MEMORY;
 }
 
+int roofline_merged(const struct cost *c, const struct chip *chip, struct arena *a, struct floor *out,
+                    struct error *err)
+{
+    struct cost merged = *c;
+    merged.bytes = c->bytes_merged;
+    return roofline_floor(&merged, chip, a, out, err);
+}
+
+static const struct {
+    const char *key, *label, *source;
+} wholes[WHOLES] = {
+    {"math", "arithmetic alone", "product FLOP of all rows / peak"},
+    {"memory", "memory alone", "bytes of all rows, each a kernel of its own, / bandwidth"},
+    {"memory_merged", "memory alone, merged",
+     "bytes of all rows, those without products made inside their neighbours, / bandwidth"},
+    {"single", "single floor", "the longer of arithmetic and memory of the whole"},
+    {"single_merged", "single floor, merged", "the longer of arithmetic and merged memory of the whole"},
+    {"rows", "sum of row floors", "sum over rows of the longer of arithmetic and memory"},
+    {"rows_merged", "sum of row floors, merged", "sum over rows of the longer of arithmetic and merged memory"},
+};
+
+const char *whole_key(enum whole w)
+{
+    return wholes[w].key;
+}
+
+const char *whole_label(enum whole w)
+{
+    return wholes[w].label;
+}
+
+int roofline_whole(const struct cost_row *rows, int n, const struct chip *chip, struct arena *a,
+                   struct whole_floor *out, struct error *err)
+{
+    double s[WHOLES] = {0};
+    const char *why = NULL;
+    for (int i = 0; i < n; i++) {
+        struct floor f, merged;
+        int rc = roofline_floor(&rows[i].cost, chip, a, &f, err);
+        if (!rc)
+            rc = roofline_merged(&rows[i].cost, chip, a, &merged, err);
+        if (rc)
+            return rc;
+        if (isnan(f.time.value) && !why)
+            why = f.time.source;
+        s[WHOLE_MATH] += f.compute_s;
+        s[WHOLE_MEMORY] += f.memory_s;
+        s[WHOLE_MEMORY_MERGED] += merged.memory_s;
+        s[WHOLE_ROWS] += f.time.value * 1e-6;
+        s[WHOLE_ROWS_MERGED] += merged.time.value * 1e-6;
+    }
+    s[WHOLE_SINGLE] = fmax(s[WHOLE_MATH], s[WHOLE_MEMORY]);
+    s[WHOLE_SINGLE_MERGED] = fmax(s[WHOLE_MATH], s[WHOLE_MEMORY_MERGED]);
+    for (int w = 0; w < WHOLES; w++) {
+        const char *source = why ? why : arena_printf(a, err, "%s of one %s device", wholes[w].source, chip->name);
+        if (!source)
+            return ERR_MEMORY;
+        out->time[w] = quantity_make(why ? NAN : s[w] * 1e6, "us", ORIGIN_DERIVED, source);
+    }
+    return 0;
+}
+
 int roofline_total(const struct cost_row *rows, int n, const struct chip *chip, struct arena *a, struct floor *out,
                    struct error *err)
 {
@@ -87,6 +149,8 @@ void cost_json(const struct cost *c, struct jw *w)
     derived(w, "element_flop", c->element_flop, "FLOP", "one per output element of other arithmetic");
     derived(w, "transcendentals", c->transcendentals, "count", "exp, erf, roots: one per output element");
     derived(w, "bytes", c->bytes, "B", "what enters and leaves each scope once, its inside fused");
+    derived(w, "bytes_merged", c->bytes_merged, "B",
+            "the same with scopes without products made inside those beside them");
     derived(w, "bytes_unfused", c->bytes_unfused, "B", "operands and results of every operation");
     derived(w, "weight_bytes", c->weight_bytes, "B", "weights and scales read, of `bytes`");
     quantity_json_kv(w, "intensity", roofline_intensity(c));

@@ -23,6 +23,29 @@ struct floor {
 int roofline_floor(const struct cost *c, const struct chip *chip, struct arena *a, struct floor *out,
                    struct error *err);
 
+// The same with the bytes that are left when rows without products are made inside those beside them.
+int roofline_merged(const struct cost *c, const struct chip *chip, struct arena *a, struct floor *out,
+                    struct error *err);
+
+// What "the floor" of many rows can mean. Each says what it takes for granted.
+enum whole {
+    WHOLE_MATH,          // arithmetic of all rows, memory for nothing
+    WHOLE_MEMORY,        // memory of all rows, each a kernel of its own
+    WHOLE_MEMORY_MERGED, // the same with rows without products made inside those beside them
+    WHOLE_SINGLE,        // the longer of the two: every row's arithmetic overlaps every other row's memory
+    WHOLE_SINGLE_MERGED,
+    WHOLE_ROWS, // the sum of the rows' own floors: one row after the other
+    WHOLE_ROWS_MERGED,
+    WHOLES
+};
+struct whole_floor {
+    struct quantity time[WHOLES]; // us [D]; NAN with the reason where a rate is not published
+};
+const char *whole_key(enum whole w);   // "single_merged"
+const char *whole_label(enum whole w); // "single floor, merged"
+int roofline_whole(const struct cost_row *rows, int n, const struct chip *chip, struct arena *a,
+                   struct whole_floor *out, struct error *err);
+
 // The floor of a whole program of n parts that do not overlap: the sum of the parts' floors.
 int roofline_total(const struct cost_row *rows, int n, const struct chip *chip, struct arena *a, struct floor *out,
                    struct error *err);

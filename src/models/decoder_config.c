@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "models/decoder.h"
+
+// An integer in [1, most]; `absent` > 0 is its value when the key is not there, or null.
+static int number(const struct hf_config *c, const char *key, int64_t absent, int64_t most, int64_t *out,
+                  struct error *err)
+{
+    bool none = absent && (!json_object_get(c->root, key) || json_is_null(json_object_get(c->root, key)));
+    int rc = 0;
+    *out = absent;
+    if (!none)
+        rc = json_get_int(c->root, key, c->path, out, err);
+    if (!rc && (*out < 1 || *out > most))
+        rc = error_set(err, ERR_INPUT, c->path, "\"%s\" is %" PRId64 ": it must be between 1 and %" PRId64, key, *out,
+                       most);
+    return rc;
+}
+
+// rope_theta, or what newer files have in its place: rope_parameters.rope_theta.
+static int rope(const struct hf_config *c, double *theta, struct error *err)
+{
+    const json_t *inside = json_object_get(c->root, "rope_parameters");
+    const json_t *from = json_is_object(inside) && json_object_get(inside, "rope_theta") ? inside : c->root;
+    int rc = json_get_double_or(from, "rope_theta", c->path, 10000, theta, err);
+    if (!rc && !(*theta > 1 && *theta < 1e30))
+        rc = error_set(err, ERR_INPUT, c->path, "\"rope_theta\" is %g: it must be above 1", *theta);
+    return rc;
+}
+
+static int check(const struct hf_config *c, const struct decoder_config *d, struct error *err)
+{
+    if (d->heads % d->kv_heads)
+        return error_set(err, ERR_INPUT, c->path,
+                         "\"num_key_value_heads\" %" PRId64 " does not divide \"num_attention_heads\" %" PRId64,
+                         d->kv_heads, d->heads);
+    if (d->head_dim % 2)
+        return error_set(err, ERR_INPUT, c->path, "heads of %" PRId64 " features cannot be rotated in pairs",
+                         d->head_dim);
+    if (json_is_true(json_object_get(c->root, "attention_bias")) || json_is_true(json_object_get(c->root, "mlp_bias")))
+        return error_set(err, ERR_INPUT, c->path, "its projections have biases, which are not supported");
+    return 0;
+}
+
+int decoder_config_read(struct decoder_config *d, const struct hf_config *c, struct error *err)
+{
+    const struct {
+        const char *key;
+        int64_t *to, absent, most;
+    } fields[] = {{"hidden_size", &d->hidden, 0, 1 << 20},
+                  {"num_hidden_layers", &d->layers, 0, 4096},
+                  {"num_attention_heads", &d->heads, 0, 4096},
+                  {"intermediate_size", &d->intermediate, 0, 1 << 20},
+                  {"vocab_size", &d->vocab, 0, 1 << 24}};
+    const char *type = c->model_type;
+    int rc = 0;
+    memset(d, 0, sizeof *d);
+    d->qk_norm = strcmp(type, "qwen3") == 0;
+    if (!d->qk_norm && strcmp(type, "llama") != 0 && strcmp(type, "mistral") != 0)
+        return error_set(err, ERR_INPUT, c->path,
+                         "model_type \"%s\" cannot be built yet (there are bert, llama, mistral, qwen3)", type);
+    for (size_t i = 0; i < sizeof fields / sizeof *fields && !rc; i++)
+        rc = number(c, fields[i].key, fields[i].absent, fields[i].most, fields[i].to, err);
+    if (!rc)
+        rc = number(c, "num_key_value_heads", d->heads, 4096, &d->kv_heads, err);
+    if (!rc)
+        rc = number(c, "head_dim", d->hidden / d->heads > 1 ? d->hidden / d->heads : 1, 4096, &d->head_dim, err);
+    if (!rc)
+        rc = json_get_double_or(c->root, "rms_norm_eps", c->path, 1e-6, &d->eps, err);
+    if (!rc)
+        rc = rope(c, &d->rope_theta, err);
+    d->tied = json_is_true(json_object_get(c->root, "tie_word_embeddings"));
+    d->prefix = "model.";
+    return rc ? rc : check(c, d, err);
+}
