@@ -87,6 +87,35 @@ struct assay_price_options {
 int assay_price(const char *workload, const struct assay_price_options *options, char **json,
                 struct assay_error *error);
 
+// ---- what fits
+
+struct assay_budget_options {
+    const char *params;       // "300M": a number of parameters in place of a model, which is NULL then
+    const char *cache;        // with params: "24x8x64", layers, heads of keys and values, head_dim; default: no cache
+    const char *policy;       // how weights and cache are stored ("w8a16,kv=int8"); default: as they are
+    const char *const *chips; // chip_count of them ("v6e", "v6e:2x4", "v5p-8"); default: none, so no verdict
+    size_t chip_count;
+    const char *const *layouts; // layout_count of them ("fsdp=4,tp=2,sp"); default: every one that can be
+    size_t layout_count;
+    int64_t batch, seq;    // sequences at once on all devices; tokens of each, default 4096 or what the model allows
+    const char *train;     // "adam-18", "adam-16", "adam-8bit", "adafactor", "sgd", "sgd-momentum"; default: serve
+    const char *remat;     // "none" (default), "selective", "full"
+    bool naive_attention;  // scores of all pairs of tokens are held
+    bool unpacked;         // codes below 8 bits take a byte each
+    bool weights_only;     // count what the files hold, without asking what the model is
+    int64_t page, prefill; // tokens in a page of the cache, default 16; tokens that run at once, default 2048
+    double reserve_bytes;  // of each device, to keep free
+    double utilization;    // share of the usable memory, default 1
+    int64_t height, width; // of images, default 1024
+};
+
+// Whether a model fits devices: what weights, cache, training state, activations and workspace take on each, against
+// what is usable; how much fits, and what would make it fit. Nothing runs; of weights the headers are read. `workload`
+// is a directory with config.json, a config.json, a .safetensors or .gguf file or "builtin:NAME"; NULL with params.
+// *json is a document of assay.budget/1. Takes milliseconds.
+int assay_budget(const char *workload, const struct assay_budget_options *options, char **json,
+                 struct assay_error *error);
+
 // ---- chips
 
 // A number with where it comes from.

@@ -7,6 +7,7 @@
 
 #define COMMANDS(X)                                                                                                    \
     X(bench)                                                                                                           \
+    X(budget)                                                                                                          \
     X(check)                                                                                                           \
     X(chips)                                                                                                           \
     X(compile)                                                                                                         \

@@ -269,6 +269,21 @@ static int parse_field(struct policy *p, char *item, struct error *err)
     return error_set(err, ERR_USAGE, "--policy", "no field '%s' (" FIELD_NAMES ")", item);
 }
 
+// The spec of the preset that `text` begins with, up to its end or a comma; *rest is what follows the comma: NULL
+// for nothing, all of the text where it begins with no preset. Then NULL is returned.
+static const char *leading_preset(const char *text, const char **rest)
+{
+    size_t n = strcspn(text, ",");
+    *rest = text;
+    for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
+        if (strlen(presets[i].name) == n && strncmp(presets[i].name, text, n) == 0) {
+            *rest = text[n] ? text + n + 1 : NULL;
+            return presets[i].spec;
+        }
+    }
+    return NULL;
+}
+
 static int parse_spec(struct policy *p, const char *spec, struct error *err)
 {
     char copy[512];
@@ -289,14 +304,12 @@ int policy_parse(struct policy *p, const char *text, struct error *err)
 {
     memset(p, 0, sizeof *p);
     p->w_grain = p->a_grain = GRAIN_CHANNEL;
-    const char *spec = text;
-    for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
-        if (strcmp(text, presets[i].name) == 0)
-            spec = presets[i].spec;
-    }
+    const char *rest, *spec = leading_preset(text, &rest);
     if (snprintf(p->name, sizeof p->name, "%s", text) >= (int)sizeof p->name)
         p->name[sizeof p->name - 1] = '\0';
-    int rc = parse_spec(p, spec, err);
+    int rc = spec ? parse_spec(p, spec, err) : 0;
+    if (!rc && rest)
+        rc = parse_spec(p, rest, err);
     if (rc)
         return rc;
     if (!p->w)

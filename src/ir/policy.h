@@ -44,7 +44,8 @@ struct policy {
 };
 
 // A preset ("f32", "bf16", "f16", "w8a16", "w8a8", "w8a8-static", "w4a16", "fp8") or a spelled-out policy
-// ("w=int4/group:128,a=bf16,op=bf16,acc=f32,out=bf16"; fields left out follow from w and a). ERR_USAGE lists the
+// ("w=int4/group:128,a=bf16,op=bf16,acc=f32,out=bf16"; fields left out follow from w and a), or a preset and the fields
+// that it leaves out ("w8a16,kv=int8,opt=int8"). ERR_USAGE lists the
 // presets and fields. `int8`, `uint8`, `int16` and `int4` are accepted for s8, u8, s16 and s4, `fp8` for f8e4m3fn.
 // Activations: a=TYPE[/row|/tensor[:static[:pPERCENT]]]. Weights: w=TYPE[/tensor|/channel|/group:N].
 int policy_parse(struct policy *p, const char *text, struct error *err);

@@ -175,8 +175,11 @@ int arch_builtin(struct arch *a, const char *name, struct arena *arena, struct e
         suggest_offer(&s, arch_builtin_name(i));
         str_addf(&names, "%s%s", i ? ", " : "", arch_builtin_name(i));
     }
-    error_set(err, ERR_USAGE, name, "is no built-in model%s%s%s; there is %s", s.best ? "; did you mean \"" : "",
-              s.best ? s.best : "", s.best ? "\"?" : "", str_text(&names));
+    if (s.best)
+        error_set(err, ERR_USAGE, name, "is no built-in model; did you mean \"%s\"? There is %s", s.best,
+                  str_text(&names));
+    else
+        error_set(err, ERR_USAGE, name, "is no built-in model; there is %s", str_text(&names));
     str_release(&names);
     return ERR_USAGE;
 }

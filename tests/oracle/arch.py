@@ -3,7 +3,7 @@
 
     build-oracle/venv/bin/python tests/oracle/arch.py > tests/fixtures/models/arch.json
 
-The classes are instantiated without memory ("meta"), so sizes of hundreds of billions are no trouble. A tied table is
+"cached" is how many numbers a model keeps of 7 tokens of one sequence. The classes are instantiated without memory ("meta"), so sizes of hundreds of billions are no trouble. A tied table is
 counted once. The built-in list of src/models/arch_builtin.c is read from its text; beside it stand small models that
 turn on what the well-known ones do not.
 """
@@ -68,6 +68,7 @@ EXTRA = {
                 "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 80,
                 "decoder_ffn_dim": 96, "num_mel_bins": 20, "max_source_positions": 60, "max_target_positions": 30, "pad_token_id": 0},
 }
+TOKENS = 7
 ENCODERS = {"bert", "roberta", "xlm-roberta", "distilbert"}
 
 
@@ -106,7 +107,19 @@ def parameters(config):
     if types is None and kind == "phi3":
         types = ["sliding_attention" if c.sliding_window else "full_attention"] * c.num_hidden_layers
     local = [i for i, t in enumerate(types or []) if t == "sliding_attention"]
-    return {"parameters": sum(seen.values()) + head, "local_layers": local}
+    return {"parameters": sum(seen.values()) + head, "local_layers": local, "cached": cached(c, factory, config, local)}
+
+
+def cached(c, factory, config, local):
+    """Numbers that a model keeps of TOKENS tokens, by running it; None where it is large, keeps only a window, or keeps
+    what latents are expanded to."""
+    small = config.get("vocab_size", 1000) < 1000
+    if not small or local or config["model_type"] in ENCODERS | {"t5", "whisper", "gemma3", "deepseek_v2", "deepseek_v3"}:
+        return None
+    model = factory.from_config(c).eval()
+    with torch.no_grad():
+        past = model(torch.ones((1, TOKENS), dtype=torch.long), use_cache=True).past_key_values
+    return sum(layer.keys.numel() + layer.values.numel() for layer in past.layers)
 
 
 def main():

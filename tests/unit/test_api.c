@@ -39,6 +39,28 @@ TEST(api_errors_and_versions)
     assay_checkpoint_close(NULL);
 }
 
+TEST(api_budget_is_the_document)
+{
+    static const char *const chips[] = {"v6e:2x4"}, *const layouts[] = {"tp"};
+    struct assay_error e;
+    char *json = NULL;
+    struct assay_budget_options o = {
+        .policy = "w8a16,kv=int8", .chips = chips, .chip_count = 1, .layouts = layouts, .layout_count = 1, .batch = 8};
+    CHECK_INT(assay_budget("builtin:llama-3.1-8b", &o, &json, &e), 0);
+    CHECK_SCHEMA("assay.budget.1.json", json, strlen(json));
+    CHECK(strstr(json, "\"fits\": true") != NULL);
+    assay_free(json);
+    struct assay_budget_options params = {.params = "300M", .train = "adam-18"};
+    CHECK_INT(assay_budget(NULL, &params, &json, &e), 0);
+    CHECK(strstr(json, "5400000000") != NULL);
+    assay_free(json);
+    CHECK_REFUSED(assay_budget(NULL, NULL, &json, &e), ASSAY_ERROR_USAGE, "--params");
+    o.layout_count = 2;
+    o.layouts = NULL;
+    CHECK_REFUSED(assay_budget("builtin:gpt2", &o, &json, &e), ASSAY_ERROR_USAGE, "null");
+    CHECK_REFUSED(assay_budget("nothing", NULL, &json, &e), ASSAY_ERROR_INPUT, "builtin:NAME");
+}
+
 TEST(api_price_is_the_document)
 {
     struct assay_error e;

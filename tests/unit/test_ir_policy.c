@@ -26,6 +26,8 @@ static const char *const accepted[] = {
     "op=bf16,w=f32,kv=int8,grad=bf16,master=f32,opt=f32",
     "w8a8-static",
     "fp8",
+    "w8a16,kv=int8",
+    "bf16,opt=int8,grad=bf16",
     "w=int8/tensor",
     "w=int4/tensor,a=f16",
     "w=int8,a=int8/tensor",

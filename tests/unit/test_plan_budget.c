@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole budget: rows, layouts, what fits and what would; as the command and the library give it.
+#include <math.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "plan/budget.h"
+#include "schema.h"
+#include "test.h"
+
+static double row(const struct budget_case *c, const char *name)
+{
+    for (int i = 0; i < c->n_rows; i++) {
+        if (strcmp(c->rows[i].name, name) == 0)
+            return c->rows[i].device;
+    }
+    return 0;
+}
+
+static double group(const struct budget_case *c, enum budget_group g)
+{
+    double sum = 0;
+    for (int i = 0; i < c->n_rows; i++)
+        sum += c->rows[i].group == g ? c->rows[i].device : 0;
+    return sum;
+}
+
+static void open_one(struct budget *b, struct budget_options o)
+{
+    struct error e = {0};
+    REQUIRE_OK(budget_open(b, &o, &e), &e);
+    REQUIRE(b->n_cases == 1);
+}
+
+TEST(plan_budget_18_bytes_a_parameter)
+{
+    static const struct {
+        const char *train;
+        double bytes; // of 300M parameters
+    } rows[] = {{"adam-18", 5.4e9},
+                {"adam-16", 4.8e9},
+                {"sgd", 3.0e9},
+                {"sgd-momentum", 4.2e9},
+                {"adam-8bit", 300e6 * (10 + 2 * (1 + 4.0 / 256))}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct budget b;
+        open_one(&b, (struct budget_options){.params = "300M", .train = rows[i].train});
+        CHECK_NEAR(b.cases[0].device, rows[i].bytes, 0);
+        CHECK_INT(b.cases[0].fits, false);
+        CHECK(isnan(b.cases[0].limit));
+        budget_close(&b);
+    }
+}
+
+// Table 2.3 of the planner, that is of DeepSpeed's papers: what is divided by which ways.
+TEST(plan_budget_state_over_layouts)
+{
+    static const struct {
+        const char *layout;
+        double weights, grads, state; // bytes a parameter
+    } rows[] = {
+        {"single", 2, 4, 12},
+        {"dp=8", 2, 4, 12},
+        {"dp=8,zero=1", 2, 4, 12.0 / 8},
+        {"fsdp=8", 0.25, 0.5, 1.5},
+        {"dp=8,zero=2", 2, 0.5, 1.5},
+        {"dp=2,fsdp=4", 0.5, 1, 3},
+        {"tp=4", 0.5, 1, 3},
+        {"dp=2,tp=4,zero=1", 0.5, 1, 1.5},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct budget b;
+        open_one(&b, (struct budget_options){
+                         .params = "1B", .train = "adam-18", .layouts = &rows[i].layout, .n_layouts = 1});
+        const struct budget_case *c = &b.cases[0];
+        CHECK_NEAR(row(c, "weights"), rows[i].weights * 1e9, 0);
+        CHECK_NEAR(row(c, "gradients"), rows[i].grads * 1e9, 0);
+        CHECK_NEAR(row(c, "master weights") + row(c, "optimizer state"), rows[i].state * 1e9, 0);
+        budget_close(&b);
+    }
+}
+
+TEST(plan_budget_serves_the_reference_cache)
+{
+    struct budget b;
+    open_one(&b, (struct budget_options){.params = "300M", .cache = "24x8x64", .batch = 8, .seq = 4096});
+    CHECK_NEAR(row(&b.cases[0], "cache: keys and values"), 1.5 * 0x1p30, 0);
+    CHECK_NEAR(group(&b.cases[0], BUDGET_CACHE), 1.5 * 0x1p30, 0);
+    budget_close(&b);
+    open_one(&b, (struct budget_options){
+                     .params = "300M", .cache = "24x8x64", .batch = 8, .seq = 4096, .policy = "bf16,kv=int8"});
+    CHECK_NEAR(b.cases[0].rows[1].once, 0.75 * 0x1p30, 0);
+    CHECK_NEAR(row(&b.cases[0], "cache: keys and values"), 0.75 * 0x1p30, 0);
+    CHECK_NEAR(row(&b.cases[0], "cache: scales"), 2.0 * 8 * 4096 * 24 * 8 * 4, 0);
+    budget_close(&b);
+}
+
+TEST(plan_budget_gathers_two_layers_under_fsdp)
+{
+    static const char *const layout = "fsdp=8", *const chip = "v6e:2x4";
+    struct budget b;
+    open_one(&b, (struct budget_options){.workload = "builtin:llama-3.1-8b",
+                                         .train = "adam-18",
+                                         .targets = &chip,
+                                         .n_targets = 1,
+                                         .layouts = &layout,
+                                         .n_layouts = 1,
+                                         .remat = "full",
+                                         .seq = 2048,
+                                         .batch = 8});
+    const struct budget_case *c = &b.cases[0];
+    double layer = 4096.0 * (4096 + 1024 + 1024 + 4096 + 3 * 14336 + 2);
+    CHECK_NEAR(row(c, "gathered layers"), 2 * layer * 2 + layer * 4, 0);
+    CHECK_NEAR(row(c, "weights"), 8030261248 * 2.0 / 8, 0);
+    // One sequence a device: the input of 32 layers, one layer again, and the logits.
+    CHECK_NEAR(row(c, "activations"), 32.0 * 2048 * 4096 * 2, 0);
+    CHECK_NEAR(row(c, "logits"), 2048.0 * 128256 * 4, 0);
+    CHECK(c->fits);
+    CHECK_NEAR(c->limit, 31.25 * 0x1p30, 0);
+    budget_close(&b);
+}
+
+// A device of tpu7x is half a chip, and what is usable is less than what is printed on it.
+TEST(plan_budget_memory_of_devices)
+{
+    static const struct {
+        const char *chip;
+        double nominal, limit; // GiB
+    } rows[] = {{"v6e", 32, 31.25}, {"tpu7x", 96, 94.75}, {"v5p-8", 95, 95.74}, {"h100", 80, 80}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        static const char *const layout = "dp";
+        struct budget b;
+        open_one(&b, (struct budget_options){
+                         .params = "1M", .targets = &rows[i].chip, .n_targets = 1, .layouts = &layout, .n_layouts = 1});
+        CHECK_NEAR(b.cases[0].nominal.value, rows[i].nominal * 0x1p30, 0);
+        CHECK_NEAR(b.cases[0].limit, rows[i].limit * 0x1p30, 1);
+        CHECK_INT(layout_devices(&b.cases[0].layout), b.cases[0].target.devices);
+        budget_close(&b);
+    }
+}
+
+// What is said to fit does, and one more does not.
+TEST(plan_budget_capacity_is_the_edge)
+{
+    static const struct {
+        const char *model, *chip, *layout, *train, *policy;
+    } rows[] = {
+        {"builtin:llama-3.1-8b", "v6e", "single", NULL, NULL},
+        {"builtin:llama-3.1-70b", "v6e:2x4", "tp", NULL, "w8a16,kv=int8"},
+        {"builtin:gemma-3-27b", "v5p-8", "fsdp=2,tp=2", NULL, NULL},
+        {"builtin:gpt-oss-20b", "h100", "single", NULL, NULL},
+        {"builtin:deepseek-v3", "v5p:4x4x4", "ep", NULL, NULL},
+        {"builtin:qwen3-8b", "v5p-8", "fsdp", "adam-18", NULL},
+        {"builtin:bert-large", "l4", "single", NULL, NULL},
+        {"builtin:whisper-large-v3", "v5e", "single", NULL, NULL},
+        {"builtin:flux2-klein-4b", "v6e", "single", NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct budget b;
+        struct weights_local local;
+        open_one(&b, (struct budget_options){.workload = rows[i].model,
+                                             .targets = &rows[i].chip,
+                                             .n_targets = 1,
+                                             .layouts = &rows[i].layout,
+                                             .n_layouts = 1,
+                                             .train = rows[i].train,
+                                             .policy = rows[i].policy});
+        const struct budget_case *c = &b.cases[0];
+        weights_on_device(&b.weights, &b.arch, &c->layout, &local);
+        int64_t most = (int64_t)c->most_sequences, ways = layout_batch_ways(&c->layout);
+        bool ok = CHECK(most > 0) && CHECK_INT(most % ways, 0);
+        ok = ok && CHECK(budget_bytes(&b.job, &local, c, most, b.job.seq) <= c->limit);
+        ok = ok && CHECK(budget_bytes(&b.job, &local, c, most + ways, b.job.seq) > c->limit);
+        if (!isnan(c->most_tokens)) {
+            int64_t tokens = (int64_t)c->most_tokens, step = b.job.train ? 1 : b.job.page;
+            ok = ok && CHECK(budget_bytes(&b.job, &local, c, c->batch, tokens) <= c->limit);
+            ok = ok && CHECK(budget_bytes(&b.job, &local, c, c->batch, tokens + step) > c->limit);
+        }
+        // The sum is that of the rows.
+        double sum = 0;
+        for (int k = 0; k < c->n_rows; k++)
+            sum += c->rows[k].device;
+        ok = ok && CHECK_NEAR(sum, c->device, 1e-6 * sum);
+        if (!ok)
+            printf("    %s on %s\n", rows[i].model, rows[i].chip);
+        budget_close(&b);
+    }
+}
+
+TEST(plan_budget_says_what_would_fit)
+{
+    static const char *const chip = "v5e", *const layout = "single";
+    struct budget b;
+    open_one(&b, (struct budget_options){.workload = "builtin:llama-3.1-8b",
+                                         .targets = &chip,
+                                         .n_targets = 1,
+                                         .layouts = &layout,
+                                         .n_layouts = 1,
+                                         .batch = 4});
+    const struct budget_case *c = &b.cases[0];
+    CHECK(!c->fits);
+    CHECK_NEAR(c->most_sequences, 1, 0);
+    static const char *const want[] = {"--batch 1)", "w8a16", "w4a16", "v5e:2x2 --layout fsdp=4",
+                                       "v5e:2x2 --layout tp=4"};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        int k = 0;
+        while (k < c->n_fixes && !strstr(c->fixes[k].change, want[i]))
+            k++;
+        if (!CHECK(k < c->n_fixes && c->fixes[k].fits && c->fixes[k].device <= c->limit))
+            printf("    %s\n", want[i]);
+    }
+    budget_close(&b);
+    // Training: less is kept, or stored otherwise.
+    static const char *const slice = "v6e:2x2", *const fsdp = "fsdp";
+    open_one(&b, (struct budget_options){.workload = "builtin:qwen3-4b",
+                                         .targets = &slice,
+                                         .n_targets = 1,
+                                         .layouts = &fsdp,
+                                         .n_layouts = 1,
+                                         .train = "adam-18"});
+    bool remat = false, optimizer = false;
+    for (int k = 0; k < b.cases[0].n_fixes; k++) {
+        remat |= strstr(b.cases[0].fixes[k].change, "--remat full") && b.cases[0].fixes[k].fits;
+        optimizer |= strstr(b.cases[0].fixes[k].change, "--train adafactor") != NULL;
+    }
+    CHECK(!b.cases[0].fits && remat && optimizer);
+    budget_close(&b);
+}
+
+TEST(plan_budget_shows_every_layout_that_can_be)
+{
+    static const char *const chip = "v6e:2x4";
+    struct error e = {0};
+    struct budget b;
+    struct budget_options o = {.workload = "builtin:qwen3-14b", .targets = &chip, .n_targets = 1};
+    REQUIRE_OK(budget_open(&b, &o, &e), &e);
+    CHECK_INT(b.n_cases, 6); // all but ep
+    CHECK(b.skipped && strstr(b.skipped, "ep: ep=8 divides experts"));
+    budget_close(&b);
+}
+
+TEST(plan_budget_refuses)
+{
+    static const char *const v6e = "v6e:2x4", *const none = "v6e:3x3";
+    static const char *const tp16 = "tp=16", *const ep = "ep", *const pp = "pp=2";
+    static const struct {
+        struct budget_options o;
+        int code;
+        const char *says;
+    } rows[] = {
+        {{.workload = NULL}, ERR_USAGE, "give a model or --params"},
+        {{.workload = "builtin:gpt2", .params = "1B"}, ERR_USAGE, "one of them"},
+        {{.workload = "builtin:lama-3.1-8b"}, ERR_USAGE, "did you mean \"llama-3.1-8b\""},
+        {{.workload = "/nonexistent"}, ERR_INPUT, "is no model"},
+        {{.params = "0"}, ERR_USAGE, "above zero"},
+        {{.params = "-5B"}, ERR_USAGE, "above zero"},
+        {{.params = "300X"}, ERR_USAGE, "K, M, B or T"},
+        {{.params = "1e9"}, ERR_USAGE, "K, M, B or T"},
+        {{.params = "1.5.2B"}, ERR_USAGE, "K, M, B or T"},
+        {{.params = "99999999T"}, ERR_USAGE, "K, M, B or T"},
+        {{.params = "1B", .cache = "24x8"}, ERR_USAGE, "LAYERSxHEADSxDIM"},
+        {{.params = "1B", .cache = "24x8x64x2"}, ERR_USAGE, "LAYERSxHEADSxDIM"},
+        {{.params = "1B", .cache = "0x8x64"}, ERR_USAGE, "LAYERSxHEADSxDIM"},
+        {{.workload = "builtin:gpt2", .cache = "24x8x64"}, ERR_USAGE, "goes with --params"},
+        {{.params = "1B", .train = "adamw"}, ERR_USAGE, "adam-18"},
+        {{.params = "1B", .train = "adafactor"}, ERR_USAGE, "shapes of matrices"},
+        {{.params = "1B", .policy = "w9"}, ERR_USAGE, "preset"},
+        {{.params = "1B", .remat = "some", .train = "sgd"}, ERR_USAGE, "none, selective or full"},
+        {{.params = "1B", .targets = &none, .n_targets = 1}, ERR_USAGE, "2x4"},
+        {{.params = "1B", .batch = -1}, ERR_USAGE, "above zero"},
+        {{.params = "1B", .utilization = 1.5}, ERR_USAGE, "at most 1"},
+        {{.workload = "builtin:llama-3.1-8b", .targets = &v6e, .n_targets = 1, .layouts = &tp16, .n_layouts = 1},
+         ERR_USAGE,
+         "16 ways, and there are 8 devices"},
+        {{.workload = "builtin:gpt2", .layouts = &tp16, .n_layouts = 1},
+         ERR_USAGE,
+         "12 heads cannot be divided over tp=16"},
+        {{.workload = "builtin:llama-3.1-8b", .targets = &v6e, .n_targets = 1, .layouts = &ep, .n_layouts = 1},
+         ERR_USAGE,
+         "this model has none"},
+        {{.params = "1B", .layouts = &pp, .n_layouts = 1}, ERR_USAGE, "layers, and how many there are is not known"},
+        {{.workload = "builtin:flux2-klein-4b", .train = "adam-18"}, ERR_USAGE, "diffusion"},
+        {{.workload = "builtin:llama-3.1-405b", .batch = INT64_C(1) << 40, .seq = INT64_C(1) << 40},
+         ERR_USAGE,
+         "more than 2^53 bytes"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct error e = {0};
+        struct budget b;
+        int rc = budget_open(&b, &rows[i].o, &e);
+        if (!CHECK_INT(rc, rows[i].code) || !CHECK(strstr(e.message, rows[i].says)))
+            printf("    %zu: %s\n", i, e.message);
+        budget_close(&b);
+    }
+}
+
+// --- models in files
+// -----------------------------------------------------------------------------------------------------------------
+
+static const char *config_file(const char *text)
+{
+    static char path[512];
+    struct error e = {0};
+    snprintf(path, sizeof path, "%s/config.json", test_dir());
+    CHECK_INT(file_write(path, text, strlen(text), &e), 0);
+    return path;
+}
+
+TEST(plan_budget_configs_that_cannot_be)
+{
+    static const struct {
+        const char *text, *says;
+    } rows[] = {
+        {"{\"model_type\":\"mamba\"}", "is not known (known: llama, mistral"},
+        {"{}", "model_type"},
+        {"[1]", "model_type"},
+        {"{\"model_type\":\"llama\"}", "\"num_hidden_layers\" is missing"},
+        {"{\"model_type\":\"llama\",\"num_hidden_layers\":0}", "from 1 to"},
+        {"{\"model_type\":\"llama\",\"num_hidden_layers\":-3}", "from 1 to"},
+        {"{\"model_type\":\"llama\",\"num_hidden_layers\":1e9}", "whole number"},
+        {"{\"model_type\":\"llama\",\"num_hidden_layers\":9999999999}", "from 1 to"},
+        {"{\"model_type\":\"llama\",\"num_hidden_layers\":2,\"hidden_size\":100,\"num_attention_heads\":7,"
+         "\"vocab_size\":10,\"intermediate_size\":10}",
+         "not a multiple of 7 heads"},
+        {"{\"model_type\":\"llama\",\"num_hidden_layers\":2,\"hidden_size\":128,\"num_attention_heads\":8,"
+         "\"num_key_value_heads\":3,\"vocab_size\":10,\"intermediate_size\":10}",
+         "cannot share 3 heads"},
+        {"{\"model_type\":\"mixtral\",\"num_hidden_layers\":2,\"hidden_size\":128,\"num_attention_heads\":8,"
+         "\"vocab_size\":10,\"intermediate_size\":10,\"num_local_experts\":2,\"num_experts_per_tok\":3}",
+         "more than there are experts"},
+        {"{\"model_type\":\"gemma3_text\",\"num_hidden_layers\":2,\"hidden_size\":128,\"intermediate_size\":10,"
+         "\"layer_types\":[\"full_attention\"]}",
+         "an entry for each of 2 layers"},
+        {"{\"model_type\":\"gemma3_text\",\"num_hidden_layers\":1,\"hidden_size\":128,\"intermediate_size\":10,"
+         "\"layer_types\":[\"linear_attention\"]}",
+         "attention \"linear_attention\" is not known"},
+        {"{\"model_type\":\"llama\",\"quantization_config\":{\"quant_method\":\"hqq\"}}",
+         "method \"hqq\" is not known"},
+        {"{\"model_type\":\"llama\",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":5}}", "5 bits"},
+        // The widest of everything: more parameters than a double can count.
+        {"{\"model_type\":\"mixtral\",\"num_hidden_layers\":4096,\"hidden_size\":1048576,\"num_attention_heads\":"
+         "1048576,"
+         "\"num_key_value_heads\":1048576,\"head_dim\":1048576,\"vocab_size\":67108864,\"intermediate_size\":1048576,"
+         "\"num_local_experts\":65536,\"num_experts_per_tok\":65536}",
+         "more than 2^53"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct error e = {0};
+        struct budget b;
+        struct budget_options o = {.workload = config_file(rows[i].text)};
+        int rc = budget_open(&b, &o, &e);
+        if (!CHECK_INT(rc, ERR_INPUT) || !CHECK(strstr(e.message, rows[i].says)))
+            printf("    %zu: %s\n", i, e.message);
+        budget_close(&b);
+    }
+}
+
+// Little-endian GGUF version 3 with numbers of 32 bits and one tensor.
+struct gguf_bytes {
+    uint8_t data[4096];
+    size_t n;
+};
+
+static void put(struct gguf_bytes *g, const void *bytes, size_t n)
+{
+    REQUIRE(g->n + n <= sizeof g->data);
+    memcpy(g->data + g->n, bytes, n);
+    g->n += n;
+}
+
+static void put_u32(struct gguf_bytes *g, uint32_t v)
+{
+    put(g, &v, sizeof v);
+}
+
+static void put_u64(struct gguf_bytes *g, uint64_t v)
+{
+    put(g, &v, sizeof v);
+}
+
+static void put_text(struct gguf_bytes *g, const char *text)
+{
+    put_u64(g, strlen(text));
+    put(g, text, strlen(text));
+}
+
+static const char *gguf_file(const char *architecture, const char *const *keys, const uint32_t *values, size_t n)
+{
+    static char path[512];
+    static struct gguf_bytes g;
+    struct error e = {0};
+    memset(&g, 0, sizeof g);
+    put(&g, "GGUF", 4);
+    put_u32(&g, 3);
+    put_u64(&g, 1);     // tensors
+    put_u64(&g, n + 1); // metadata
+    put_text(&g, "general.architecture");
+    put_u32(&g, 8);
+    put_text(&g, architecture);
+    for (size_t i = 0; i < n; i++) {
+        put_text(&g, keys[i]);
+        put_u32(&g, 4);
+        put_u32(&g, values[i]);
+    }
+    put_text(&g, "blk.1.ffn_up.weight");
+    put_u32(&g, 2);
+    put_u64(&g, 256);
+    put_u64(&g, 4);
+    put_u32(&g, 12); // Q4_K: 144 B of 256
+    put_u64(&g, 0);
+    g.n = (g.n + 31) / 32 * 32 + 4 * 144;
+    snprintf(path, sizeof path, "%s/model.gguf", test_dir());
+    CHECK_INT(file_write(path, g.data, g.n, &e), 0);
+    return path;
+}
+
+TEST(plan_budget_reads_gguf)
+{
+    static const char *const keys[] = {"gemma3.block_count",
+                                       "gemma3.embedding_length",
+                                       "gemma3.feed_forward_length",
+                                       "gemma3.attention.head_count",
+                                       "gemma3.attention.head_count_kv",
+                                       "gemma3.attention.key_length",
+                                       "gemma3.attention.value_length",
+                                       "gemma3.attention.sliding_window",
+                                       "gemma3.vocab_size"};
+    static const uint32_t values[] = {12, 640, 2048, 4, 1, 256, 256, 512, 1000};
+    struct budget b;
+    open_one(&b, (struct budget_options){.workload = gguf_file("gemma3", keys, values, 9), .seq = 2048, .page = 1});
+    CHECK_INT(b.arch.layers, 12);
+    CHECK_INT(arch_layers_local(&b.arch, 0, 12), 10);
+    CHECK_INT(b.arch.vocab, 1000);
+    CHECK_NEAR(b.weights.parameters, 1024, 0);
+    CHECK_NEAR(b.weights.bytes, 576, 0);
+    CHECK_STR(b.weights.list[0].type, "Q4_K");
+    CHECK_NEAR(row(&b.cases[0], "cache: keys and values"), (2 * 2048 + 10 * 512) * 2 * 256 * 2, 0);
+    budget_close(&b);
+
+    struct error e = {0};
+    struct budget_options o = {.workload = gguf_file("rwkv7", keys, values, 9)};
+    CHECK_INT(budget_open(&b, &o, &e), ERR_INPUT);
+    CHECK(strstr(e.message, "\"rwkv7\"") && strstr(e.message, "--weights-only"));
+    budget_close(&b);
+    o.weights_only = true;
+    open_one(&b, o);
+    CHECK_NEAR(b.cases[0].device, 576, 0);
+    budget_close(&b);
+    static const uint32_t wrong[] = {12, 640, 2048, 4, 3, 256, 256, 512, 1000};
+    error_clear(&e);
+    o = (struct budget_options){.workload = gguf_file("gemma3", keys, wrong, 9)};
+    CHECK_INT(budget_open(&b, &o, &e), ERR_INPUT);
+    CHECK(strstr(e.message, "cannot share 3 heads"));
+    budget_close(&b);
+    error_clear(&e);
+    o.workload = gguf_file("gemma3", keys, values, 3);
+    CHECK_INT(budget_open(&b, &o, &e), ERR_INPUT);
+    CHECK(strstr(e.message, "\"gemma3.attention.head_count\" is missing"));
+    budget_close(&b);
+}
+
+// MiniLM as it is fetched: files and configuration agree, and the files' own types count.
+TEST(plan_budget_reads_a_directory)
+{
+    char path[512];
+    struct budget b;
+    snprintf(path, sizeof path, "%s/third_party/models/minilm", test_top());
+    open_one(&b, (struct budget_options){.workload = path});
+    CHECK(b.weights.stored && !b.mismatch);
+    CHECK_NEAR(b.weights.parameters, 22713216, 0);
+    CHECK_NEAR(b.arch.parameters, 22713216, 0);
+    CHECK_NEAR(row(&b.cases[0], "cache: keys and values"), 0, 0);
+    budget_close(&b);
+    open_one(&b, (struct budget_options){.workload = path, .policy = "w8a16"});
+    CHECK(!b.weights.stored);
+    CHECK(b.weights.bytes < 22713216 * 1.05);
+    budget_close(&b);
+}
+
+TEST(plan_budget_documents_follow_their_schema)
+{
+    static const char *const chips[] = {"v6e:2x4", "h100"};
+    const struct budget_options rows[] = {
+        {.params = "300M", .train = "adam-18"},
+        {.params = "300M", .cache = "24x8x64"},
+        {.workload = "builtin:deepseek-v3", .targets = chips, .n_targets = 2},
+        {.workload = "builtin:gpt-oss-20b", .policy = "w4a16,kv=fp8", .unpacked = true},
+        {.workload = "builtin:flux2-klein-4b", .targets = chips, .n_targets = 1},
+        {.workload = "builtin:bert-base", .train = "adafactor", .remat = "selective", .naive_attention = true},
+        {.workload = "builtin:t5-small"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct error e = {0};
+        struct budget b;
+        struct str s;
+        struct jw w;
+        str_init(&s);
+        REQUIRE_OK(budget_open(&b, &rows[i], &e), &e);
+        str_add(&s, "{\"schema\": \"assay.budget/1\", \"assay\": \"0\", \"record\": null, \"result\": ");
+        jw_init(&w, &s, false);
+        REQUIRE_OK(budget_json(&b, &w, &e), &e);
+        REQUIRE_OK(jw_finish(&w, &e), &e);
+        str_add(&s, "}");
+        CHECK_SCHEMA("assay.budget.1.json", str_text(&s), s.length);
+        str_release(&s);
+        budget_close(&b);
+    }
+}
