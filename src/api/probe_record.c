@@ -40,7 +40,7 @@ int probe_record(struct probe_run *r, const struct probe_options *o, const struc
                                       .html = report_probe_html};
     int rc = evidence_config(&evidence, record, err);
     if (!rc)
-        rc = probe_execute(r, o, progress, err);
+        rc = probe_execute(r, o, progress, record, err);
     if (!rc)
         rc = probe_write_evidence(r, record, err);
     if (!rc)

@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/trace_output.h"
 #include "ir/policy.h"
 #include "lab/embed.h"
 #include "report/table_print.h"
@@ -70,7 +71,7 @@ static void write_embedding(struct jw *w, struct str *line, const float *values,
     jw_raw(w, str_text(line));
 }
 
-static int print_json(struct cli *cli, const struct embed *e, struct error *err)
+static int print_json(struct cli *cli, const struct embed *e, const char *trace, struct error *err)
 {
     struct str text, line;
     struct jw w;
@@ -82,6 +83,7 @@ static int print_json(struct cli *cli, const struct embed *e, struct error *err)
     jw_kv_string(&w, "policy", e->policy.name);
     jw_kv_string(&w, "device", e->device);
     jw_kv_uint(&w, "dimensions", e->dimensions);
+    jw_kv_string(&w, "trace", trace);
     jw_key(&w, "texts");
     jw_array(&w);
     for (size_t i = 0; i < e->workload.n_texts; i++) {
@@ -105,22 +107,25 @@ static int print_json(struct cli *cli, const struct embed *e, struct error *err)
     return rc;
 }
 
-static int print(struct cli *cli, const struct embed *e, struct error *err)
+static int print(struct cli *cli, const struct embed *e, const char *trace, struct error *err)
 {
     const char *format = cli_string(cli, "format");
     if (e->workload.n_truncated)
         cli_note(cli, "%zu of %zu texts were cut at %lld tokens", e->workload.n_truncated, e->workload.n_texts,
                  (long long)e->workload.seq);
     if (cli->json || strcmp(format, "json") == 0)
-        return print_json(cli, e, err);
+        return print_json(cli, e, trace, err);
     return strcmp(format, "csv") == 0 ? print_csv(cli, e, err) : print_text(cli, e, err);
 }
 
 static int run(struct cli *cli, struct error *err)
 {
     struct embed e;
+    struct capture capture = {0};
+    const char *profile = NULL;
     struct embed_options o = {
         .policy = cli_string(cli, "policy"),
+        .trace = cli_flag(cli, "trace") ? &capture : NULL,
         .workload = {.directory = cli->operands[0],
                      .text_path = cli_string(cli, "text"),
                      .texts = cli->operands + 1,
@@ -137,8 +142,11 @@ static int run(struct cli *cli, struct error *err)
         return error_set(err, ERR_USAGE, "--format", "'%s' is not what --json asks for; give one of the two",
                          cli_string(cli, "format"));
     int rc = embed_run(&e, &o, &cli->progress, err);
+    if (!rc && o.trace)
+        rc = trace_output(cli, &capture, &profile, err);
     if (!rc)
-        rc = print(cli, &e, err);
+        rc = print(cli, &e, profile, err);
+    capture_release(&capture);
     embed_release(&e);
     return rc;
 }
@@ -163,6 +171,7 @@ static const struct option options[] = {
                      "limit, when not given"),
     OPTION_THREADS,
     OPTION_TIMEOUT,
+    OPTION_TRACE_DIR("all that the device's process did, and of a few more runs of the last texts"),
     OPTION_FORMAT("text json csv"),
     {.name = NULL},
 };

@@ -99,7 +99,10 @@ static const struct option options[] = {
      .min = 1,
      .max = 1e6,
      .help = "timed runs of each program, or steps of training; the suite's own when not given"},
-    {.name = "trace", .kind = OPTION_FLAG, .help = "keep the spans of a few warmed runs of each timed program"},
+    {.name = "trace",
+     .kind = OPTION_FLAG,
+     .help =
+         "keep the spans of a few warmed runs of each program (suite lab: of each timed one), and a profile of them"},
     {.name = "seed",
      .kind = OPTION_INT,
      .argument = "N",

@@ -46,6 +46,8 @@ static int parse_simulate(struct cli *cli, struct probe_options *o, struct error
         return error_set(err, ERR_USAGE, "--simulate",
                          "takes the place of the device and has its own path; leave out "
                          "--path and --plugin");
+    if (o->simulate && o->trace)
+        return error_set(err, ERR_USAGE, "--trace", "goes with a device: a model is not run on one");
     if (o->simulate && o->claim && strcmp(o->claim, o->simulate->path) != 0)
         return error_set(err, ERR_USAGE, "--dtype-claim", "%s answers the path %s, not %s", key, o->simulate->path,
                          o->claim);
@@ -78,6 +80,7 @@ static int run(struct cli *cli, struct error *err)
     o->worker.load_timeout_s = o->worker.compile_timeout_s = o->worker.run_timeout_s = cli_double(cli, "timeout", 0);
     o->claim = cli_string(cli, "dtype-claim");
     o->tree = cli_flag(cli, "tree");
+    o->trace = cli_flag(cli, "trace");
     o->n_paths = cli_strings(cli, "path", &o->paths);
     o->vectors = true;
     o->elements = !o->n_paths && !o->claim;
@@ -150,6 +153,7 @@ static const struct option options[] = {
      .argument = "DEVICE",
      .words = known_words,
      .help = "probe the software model of a known device instead: what it would answer"},
+    OPTION_TRACE("each kind of product"),
     OPTION_THREADS,
     OPTION_TIMEOUT,
     OPTION_FORMAT("text json md html"),

@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/trace_output.h"
 #include "cli/wrap.h"
 #include "lab/quantize_file.h"
 #include "report/format.h"
@@ -247,6 +248,7 @@ static void note(struct cli *cli, const struct quantize_file *q, const struct qu
 static int run(struct cli *cli, struct error *err)
 {
     struct quantize_file q;
+    struct capture capture = {0};
     struct quantize_options o = {.in = cli->operands[0],
                                  .out = cli->operands[1],
                                  .policy = cli_string(cli, "policy"),
@@ -254,6 +256,7 @@ static int run(struct cli *cli, struct error *err)
                                  .calibrate = {.texts = cli_string(cli, "calibrate"),
                                                .batch = cli_int(cli, "batch", 0),
                                                .seq = cli_int(cli, "seq", 0),
+                                               .trace = cli_flag(cli, "trace") ? &capture : NULL,
                                                .worker = {.device = cli_string(cli, "device"),
                                                           .plugin_path = cli_string(cli, "plugin"),
                                                           .threads = (int)cli_int(cli, "threads", 0)}}};
@@ -261,11 +264,16 @@ static int run(struct cli *cli, struct error *err)
     quantize_nonfinite_from_name(cli_string(cli, "nan"), &o.nonfinite); // one of its choices
     if (!o.policy)
         return error_set(err, ERR_USAGE, "--policy", "is needed: how weights are stored, w4a16 for example");
+    if (o.calibrate.trace && !o.calibrate.texts)
+        return error_set(err, ERR_USAGE, "--trace", "goes with --calibrate: nothing else runs on a device");
     int rc = quantize_file(&q, &o, &cli->progress, err);
+    if (!rc && o.calibrate.trace)
+        rc = trace_output(cli, &capture, &o.trace, err);
     if (!rc) {
         note(cli, &q, &o);
         rc = cli->json ? print_json(cli, &q, &o, err) : print_text(cli, &q, err);
     }
+    capture_release(&capture);
     quantize_file_release(&q);
     return rc;
 }
@@ -318,6 +326,7 @@ static const struct option options[] = {
     OPTION_BATCH(NULL, "texts in one run of the calibration; 32, or as many as there are when fewer, when not given"),
     OPTION_SEQ(NULL, "tokens per text of the calibration; the longest text, up to the model's own limit, when not "
                      "given"),
+    OPTION_TRACE_DIR("the calibration: all that the device's process did, and of a few more runs of the last texts"),
     OPTION_THREADS,
     {.name = NULL},
 };

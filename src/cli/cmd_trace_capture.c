@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/trace_output.h"
 #include "cli/wrap.h"
 #include "ir/policy.h"
 #include "lab/capture_workload.h"
@@ -142,17 +143,10 @@ static int run_call(struct cli *cli, struct call *c, struct error *err)
     return 0;
 }
 
-static const char *directory(const struct cli *cli)
-{
-    const char *given = cli_string(cli, "dir"), *environment = getenv("TPU_TRACE_DIR");
-    if (given)
-        return given;
-    return environment && *environment ? environment : "./tpu-xprof-trace";
-}
-
 static int run(struct cli *cli, struct error *err)
 {
-    struct call c = {.directory = directory(cli)};
+    const char *given = cli_string(cli, "dir");
+    struct call c = {.directory = given ? given : trace_directory()};
     struct capture_workload_options *o = &c.options;
     o->workload = cli->n_operands ? cli->operands[0] : CAPTURE_FEEDBACK;
     o->policy = cli_string(cli, "policy");

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "ir/hlo.h"
+#include "lab/subject.h"
 #include "trace/run.h"
 
 int64_t capture_epoch_ns(uint64_t clock)
@@ -268,6 +269,18 @@ int capture_run(struct capture *c, const struct capture_steps *steps, struct err
         rc = make_profile(&t, spans, n, err);
     free(spans);
     return rc;
+}
+
+int capture_subject(struct capture *c, const struct subject *s, struct error *err)
+{
+    const struct capture_steps steps = {.worker = s->worker,
+                                        .program = &s->program,
+                                        .args = s->args,
+                                        .n_args = s->n_args,
+                                        .name = s->label,
+                                        .steps = CAPTURE_STEPS,
+                                        .whole = true};
+    return capture_run(c, &steps, err);
 }
 
 void capture_release(struct capture *c)

@@ -41,6 +41,11 @@ void capture_release(struct capture *c);
 
 enum { CAPTURE_STEPS = 5 }; // of a command that has other things to do
 
+// capture_run of CAPTURE_STEPS steps of a subject whose inputs are set and which has run, with all that its worker did
+// before.
+struct subject;
+int capture_subject(struct capture *c, const struct subject *s, struct error *err);
+
 // capture_run of CAPTURE_STEPS steps, and capture_record.
 int capture_into(struct record *record, struct worker *w, const struct worker_executable *program, const int *args,
                  size_t n_args, const char *label, struct arena *a, const char **name, struct error *err);

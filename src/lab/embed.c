@@ -48,6 +48,10 @@ static int open_and_run(struct embed *e, const struct embed_options *o, const st
         e->device = arena_strdup(&e->arena, info->devices[info->device].kind, err);
         rc = e->device ? run_batches(e, &subject, progress, err) : ERR_MEMORY;
     }
+    if (!rc && o->trace) {
+        progress_report(progress, "trace", 0, 0);
+        rc = capture_subject(o->trace, &subject, err);
+    }
     subject_close(&subject);
     return rc;
 }

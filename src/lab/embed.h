@@ -4,12 +4,15 @@
 #define LAB_EMBED_H
 
 #include "base/progress.h"
+#include "lab/capture.h"
 #include "lab/subject.h"
 
 struct embed_options {
     struct workload_options workload; // its texts may come from a file or from memory
     struct worker_options worker;
-    const char *policy; // a preset or spelled out
+    const char *policy;    // a preset or spelled out
+    struct capture *trace; // NULL: no profile; else one is made after the last text, of all that the worker did and of
+                           // a few more runs of the last batch. Release it in any case
 };
 
 struct embed {

@@ -90,7 +90,7 @@ static int check(const struct precision_options *o, struct error *err)
     if (o->n_policies && !o->tensor)
         return error_set(err, ERR_USAGE, "--policy", "needs --tensor: suites have policies of their own");
     if (o->tensor)
-        uses |= PRECISION_USES_SEED | PRECISION_USES_BATCH;
+        uses |= precision_suite_tensor.uses;
     if (o->n_suites == 0 && !o->tensor) {
         struct str known;
         str_init(&known);
@@ -161,8 +161,11 @@ static int run_suite(struct precision *p, const struct precision_suite *suite, s
 {
     uint64_t start = clock_ns();
     int rc = precision_begin(p, suite->name, suite->help, err);
+    p->trace_each = (suite->uses & PRECISION_TRACES_EACH) == PRECISION_TRACES_EACH;
     if (!rc)
         rc = suite->run(p, err);
+    if (!rc && p->options->trace && p->trace_each)
+        rc = precision_write_profile(p, suite->name, err);
     if (!rc && p->error.code)
         rc = error_set(err, p->error.code, p->error.where, "%s", p->error.message);
     if (!rc)

@@ -71,7 +71,8 @@ enum precision_uses {
     PRECISION_USES_SHAPE = 2, // batch, features, outputs
     PRECISION_USES_STEPS = 4,
     PRECISION_USES_TRACE = 8,
-    PRECISION_USES_BATCH = 16, // batch alone
+    PRECISION_USES_BATCH = 16,                         // batch alone
+    PRECISION_TRACES_EACH = 32 | PRECISION_USES_TRACE, // programs that are not timed, too; the run writes the profile
 };
 
 struct precision;
@@ -255,6 +256,7 @@ struct precision {
     struct precision_tensor *tensor; // opened when one was asked for; NULL
     struct host_facts host;
     struct precision_document *document; // of the suite that runs
+    bool trace_each;                     // with options->trace: PRECISION_TRACES_EACH of that suite
     struct precision_document **documents;
     size_t n_documents, cap_documents;
     struct error error; // a lack of memory while filling the document
@@ -392,9 +394,10 @@ struct precision_execution {
 // Starts the worker if none runs. Compiles, uploads, executes, downloads, unloads; adds the program to the document and
 // its texts to the record. ERR_DEVICE: refused (the worker lives on: precision_lost says whether it does) or died.
 int precision_execute(struct precision *p, struct precision_execution *e, struct error *err);
-// Writes the document's traced runs as one profile, trace/plugins/profile/TIME/HOST.xplane.pb in the record: each
-// program is a step called `step`, with its name inside. Does nothing without a record or without traced programs.
-int precision_write_profile(struct precision *p, const char *step, struct error *err);
+// Writes the document's traced runs as one profile, trace/plugins/profile/TIME/HOST.xplane.pb in the record, with
+// "_LABEL" behind the time unless label is NULL: each program is a step called precision_case, with its name inside.
+// Does nothing without a record or without traced programs.
+int precision_write_profile(struct precision *p, const char *label, struct error *err);
 // For loops: compiles the program and adds it to the document, and leaves it in p->worker, where it is called through
 // worker.h. Of e->args only types and shapes matter. The caller unloads and releases *out.
 int precision_load(struct precision *p, struct precision_execution *e, struct worker_executable *out,

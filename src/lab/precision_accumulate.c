@@ -615,7 +615,7 @@ static int run(struct precision *p, struct error *err)
 const struct precision_suite precision_suite_accumulate = {
     .name = "accumulate",
     .help = "how a sum is accumulated, and int8 scales per column and per tensor",
-    .uses = PRECISION_USES_SEED | PRECISION_USES_SHAPE,
+    .uses = PRECISION_USES_SEED | PRECISION_USES_SHAPE | PRECISION_TRACES_EACH,
     .check = check,
     .run = run,
 };

@@ -535,5 +535,6 @@ static int run(struct precision *p, struct error *err)
 const struct precision_suite precision_suite_deployment = {
     .name = "deployment",
     .help = "float formats, weight-only and integer policies, calibration, zero points and output grids",
+    .uses = PRECISION_TRACES_EACH,
     .run = run,
 };

@@ -350,8 +350,9 @@ static int trace(struct session *s, struct error *err)
 
 static int measure(struct session *s, struct error *err)
 {
+    bool traced = s->p->options->trace && s->p->record;
     if (!s->e->samples)
-        return 0;
+        return traced && s->p->trace_each ? trace(s, err) : 0; // it has run once
     s->program->samples_ns = precision_alloc(s->p, s->e->samples, sizeof *s->program->samples_ns, err);
     int rc = s->program->samples_ns ? warm_up(s, err) : ERR_MEMORY;
     if (!rc)
@@ -359,7 +360,7 @@ static int measure(struct session *s, struct error *err)
     if (rc)
         return rc;
     s->program->n_samples = s->e->samples;
-    return s->p->options->trace && s->p->record ? trace(s, err) : 0;
+    return traced ? trace(s, err) : 0;
 }
 
 // Leaves nothing of the program in the worker; the first error is the one to tell.

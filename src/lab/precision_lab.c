@@ -435,7 +435,7 @@ static int run(struct precision *p, struct error *err)
     lab_check_published(&q);
     picture(&q);
     notes(&q);
-    rc = precision_write_profile(p, "precision_case", err);
+    rc = precision_write_profile(p, NULL, err);
     if (!rc && memcmp(&q.shape, &changed.shape, sizeof q.shape) != 0)
         rc = run_problem(&changed, err);
     return rc ? rc : lab_check_edges(p, err);

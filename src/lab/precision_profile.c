@@ -32,14 +32,14 @@ static int reserve(struct profile *f, struct error *err)
     return f->own && f->worker && f->runs && f->programs ? 0 : ERR_MEMORY;
 }
 
-static int add_program(struct profile *f, const struct precision_program *program, const char *step, struct error *err)
+static int add_program(struct profile *f, const struct precision_program *program, struct error *err)
 {
     struct xwrite_program *ran = &f->programs[f->n_programs++];
     int rc = capture_program(ran, f->n_programs, program->traced_hlo, program->traced_hlo_bytes, &f->p->arena, err);
     if (rc)
         return rc;
     uint64_t start = program->traced_start_ns, end = program->traced_end_ns;
-    f->own[f->n_own] = (struct xwrite_event){step, start, end, (int64_t)f->n_own / 2, NULL};
+    f->own[f->n_own] = (struct xwrite_event){CAPTURE_STEP, start, end, (int64_t)f->n_own / 2, NULL};
     f->own[f->n_own + 1] = (struct xwrite_event){program->name, start, end, -1, NULL};
     if (!f->n_own)
         f->start_ns = start;
@@ -56,12 +56,12 @@ static int add_program(struct profile *f, const struct precision_program *progra
     return 0;
 }
 
-static int write_profile(struct profile *f, struct error *err)
+static int write_profile(struct profile *f, const char *label, struct error *err)
 {
     char host[TRACE_HOST_MAX], run[TRACE_PATH_MAX], path[TRACE_PATH_MAX + 8], own[32], worker[32], runs[32];
     int64_t epoch_ns = capture_epoch_ns(f->start_ns);
     trace_host_name(host);
-    trace_run_path(run, epoch_ns, NULL);
+    trace_run_path(run, epoch_ns, label);
     snprintf(path, sizeof path, "trace/%s", run);
     int pid = worker_info(f->p->worker)->pid;
     snprintf(own, sizeof own, "assay/%d", (int)getpid());
@@ -86,14 +86,14 @@ static int write_profile(struct profile *f, struct error *err)
     return rc;
 }
 
-int precision_write_profile(struct precision *p, const char *step, struct error *err)
+int precision_write_profile(struct precision *p, const char *label, struct error *err)
 {
     const struct precision_document *d = p->document;
     struct profile f = {.p = p};
     int rc = reserve(&f, err);
     for (size_t i = 0; i < d->n_programs && !rc; i++) {
         if (d->programs[i]->spans)
-            rc = add_program(&f, d->programs[i], step, err);
+            rc = add_program(&f, d->programs[i], err);
     }
-    return rc || !f.n_own || !p->record ? rc : write_profile(&f, err);
+    return rc || !f.n_own || !p->record ? rc : write_profile(&f, label, err);
 }

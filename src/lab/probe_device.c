@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ir/shape.h"
+#include "lab/capture.h"
 #include "lab/probe_target.h"
 #include "num/convert.h"
 #include "num/format.h"
@@ -13,6 +14,8 @@ struct probe_program {
     const struct probe_path *path;
     size_t m, k, n;
     int executable;
+    char *optimized; // the device's; NULL: not handed over
+    size_t optimized_length;
 };
 
 int probe_program_text(struct str *out, const struct probe_path *path, size_t m, size_t k, size_t n, struct error *err)
@@ -222,14 +225,46 @@ int probe_target_device(struct probe_target *t, const struct probe_path *path, s
     if (rc)
         return rc;
     struct probe_program *p = arena_new(&d->arena, struct probe_program, 1, err);
-    d->optimized = e.optimized ? arena_strndup(&d->arena, e.optimized, e.optimized_length, err) : NULL;
-    d->optimized_length = d->optimized ? e.optimized_length : 0;
+    char *optimized = e.optimized ? arena_strndup(&d->arena, e.optimized, e.optimized_length, err) : NULL;
+    d->optimized = optimized;
+    d->optimized_length = optimized ? e.optimized_length : 0;
     if (p) {
-        *p = (struct probe_program){d->programs, path, m, k, n, e.id};
+        *p = (struct probe_program){d->programs, path, m, k, n, e.id, optimized, d->optimized_length};
         d->programs = p;
     }
     worker_executable_release(&e);
     return p ? 0 : ERR_MEMORY;
+}
+
+int probe_device_capture(struct probe_target *t, const char *label, struct record *record, struct arena *a,
+                         const char **name, struct error *err)
+{
+    struct probe_device *d = t->context;
+    const struct probe_program *program = find(d, t);
+    struct worker_shape shapes[2], out = {t->path->out, 2, {(int64_t)t->m, (int64_t)t->n}};
+    size_t sizes[] = {t->m * t->k, t->k * t->n};
+    int ids[2], n_ids = 0, rc = 0;
+    if (!program)
+        return error_set(err, ERR_INTERNAL, t->path->key, "the program of this path went with its worker");
+    argument_shapes(shapes, t->path, t->m, t->k, t->n);
+    for (int i = 0; i < 2 && !rc; i++) {
+        double *zeros = arena_new(a, double, sizes[i], err);
+        rc = zeros ? upload(d, &shapes[i], zeros, sizes[i], &ids[i], err) : ERR_MEMORY;
+        n_ids += !rc;
+    }
+    const struct worker_executable e = {.id = program->executable,
+                                        .optimized = program->optimized,
+                                        .optimized_length = program->optimized_length,
+                                        .n_devices = 1,
+                                        .n_outputs = 1,
+                                        .outputs = &out};
+    if (!rc)
+        rc = capture_into(record, d->worker, &e, ids, 2, label, a, name, err);
+    for (int i = 0; i < n_ids; i++) {
+        int freed = worker_free(d->worker, ids[i], rc ? NULL : err);
+        rc = rc ? rc : freed;
+    }
+    return rc;
 }
 
 int probe_device_elements(struct probe_device *d, const char *name, const struct str *text, enum dtype in,

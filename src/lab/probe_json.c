@@ -205,6 +205,7 @@ static int row_json(struct jw *w, const struct probe_row *row, const struct prob
     jw_kv_string(w, "status", status_names[row->status]);
     jw_kv_string(w, "reason", row->reason);
     jw_kv_uint(w, "products", row->runs);
+    jw_kv_string(w, "trace", row->trace);
     int rc = words(w, "verdict", probe_say_verdict, row, err);
     bool is_float = row->status == PROBE_DONE && row->is_float;
     jw_key(w, "words");
@@ -274,6 +275,7 @@ void probe_config(struct jw *w, const struct probe_options *o)
         jw_string(w, o->paths[i]);
     jw_array_end(w);
     jw_kv_int(w, "threads", o->worker.threads);
+    jw_kv_bool(w, "trace", o->trace);
 }
 
 void probe_failures(struct jw *w, const struct probe_run *r)

@@ -67,6 +67,7 @@ static bool as_vectors(const struct probe_options *o, const struct probe_path *p
 
 struct place {
     const struct probe_options *options;
+    struct record *record; // where profiles go; NULL: none
     struct probe_device device;
     struct probe_simulated simulated;
 };
@@ -93,6 +94,13 @@ static int aim_longer(struct place *p, struct probe_target *t, const struct prob
     return 0;
 }
 
+static int trace_row(struct place *p, struct probe_row *row, struct probe_target *t, struct arena *a, struct error *err)
+{
+    char label[96];
+    snprintf(label, sizeof label, "%s-%zux%zux%zu", row->path->key, row->m, row->k, row->n);
+    return probe_device_capture(t, label, p->record, a, &row->trace, err);
+}
+
 static int ask_row(struct place *p, struct probe_row *row, struct arena *a, struct error *err)
 {
     struct probe_target t, longer, *more = NULL;
@@ -116,7 +124,7 @@ static int ask_row(struct place *p, struct probe_row *row, struct arena *a, stru
             rc = probe_integer_run(&row->integer, &t, more, a, err);
     }
     row->runs = t.runs + (more ? more->runs : 0);
-    return rc;
+    return rc || !p->record ? rc : trace_row(p, row, &t, a, err);
 }
 
 // What the device refuses, or dies of, is the row's answer.
@@ -195,9 +203,9 @@ static int describe_device(struct probe_run *r, const struct probe_device *d, st
 }
 
 int probe_execute(struct probe_run *r, const struct probe_options *o, const struct progress *progress,
-                  struct error *err)
+                  struct record *record, struct error *err)
 {
-    struct place place = {.options = o};
+    struct place place = {.options = o, .record = o->trace && !o->simulate ? record : NULL};
     memset(r, 0, sizeof *r);
     arena_init(&r->arena);
     r->simulated = o->simulate != NULL;

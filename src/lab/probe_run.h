@@ -19,6 +19,7 @@ struct probe_options {
     size_t dots;                        // random dots to confirm each finding with; 0: REPLAY_DOTS
     bool tree;                          // the documents hold whole summation trees
     const char *claim;                  // a path's key; NULL: none
+    bool trace;                         // a profile of each row's product, where a record is given
     const struct probe_known *simulate; // a software model takes the device's place: its own path alone
 };
 
@@ -32,6 +33,7 @@ struct probe_row {
     struct probe_float flt;
     struct probe_integer integer;
     size_t runs;           // products asked for
+    const char *trace;     // its profile, a file of the record; NULL: none
     const char *optimized; // the program as the compiler left it; NULL: not handed over
     size_t optimized_length;
 };
@@ -58,9 +60,10 @@ struct probe_run {
 // ERR_USAGE for a path or claim that is not known (it lists those that are) and for shapes of fewer than 4 (k 8) or
 // more than 4096 elements a side (m may be 1).
 int probe_check(const struct probe_options *o, struct error *err);
-// Release in any case. A device that cannot be started at all is an error; what it refuses or dies of is a row.
+// Release in any case. A device that cannot be started at all is an error; what it refuses or dies of is a row. record:
+// where profiles go; NULL: none are made.
 int probe_execute(struct probe_run *r, const struct probe_options *o, const struct progress *progress,
-                  struct error *err);
+                  struct record *record, struct error *err);
 void probe_release(struct probe_run *r);
 // What the rows of a path say about the claim that the device computes that type: operands whole, sums as wide as f32
 // (f64 for f64, exact in int32 for integers). Order, subnormals and contraction are no part of it.

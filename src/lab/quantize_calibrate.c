@@ -108,6 +108,7 @@ int quantize_calibrate(struct quantize_calibration *c, const char *directory, co
         rc = ranges_open(&r, &none, o->texts, err);
     if (rc)
         return rc;
+    r.trace = o->trace;
     rc = run(c, &r, &model, o, progress, a, err);
     ranges_close(&r);
     return rc;

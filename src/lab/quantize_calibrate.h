@@ -11,6 +11,7 @@ struct quantize_calibrate_options {
     const char *texts;  // file with a text on each line; NULL: nothing is calibrated
     int64_t batch, seq; // 0: as of struct workload_options
     struct worker_options worker;
+    struct capture *trace; // as of struct ranges
 };
 
 // An activation that enters a product with a weight.

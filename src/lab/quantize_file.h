@@ -25,6 +25,7 @@ struct quantize_options {
     enum quant_nonfinite nonfinite;
     size_t threads; // 0: as many as the process may run on
     struct quantize_calibrate_options calibrate;
+    const char *trace; // the profile that was written of the calibration; NULL: none
 };
 
 // What conversion did to a tensor, against its values as f32; sums in f64. Values that are not finite are counted and

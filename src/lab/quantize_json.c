@@ -133,6 +133,7 @@ void quantize_file_json(const struct quantize_file *q, const struct quantize_opt
         jw_object_end(w);
     }
     jw_array_end(w);
+    jw_kv_string(w, "trace", o->trace);
     derived(w, "file_bytes", (double)q->file_bytes, "B", "of the file written, header and all");
     derived(w, "bytes_before", (double)q->bytes_before, "B", "data of all tensors in the source");
     derived(w, "bytes_after", (double)q->bytes_after, "B", "codes, scales, zero points and what was kept");

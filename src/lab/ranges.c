@@ -117,6 +117,8 @@ static int measure_extremes(struct ranges *r, const struct module *f32, const st
         return rc;
     if (!rc)
         rc = run_batches(r, &s, "calibrate", raw, bytes, add_extremes, NULL, progress, err);
+    if (!rc && r->trace)
+        rc = capture_subject(r->trace, &s, err);
     subject_close(&s);
     for (int i = 0; i < r->n && !rc; i++) {
         if (!isfinite(r->extremes[i].low) || !isfinite(r->extremes[i].high))

@@ -5,6 +5,7 @@
 
 #include "base/progress.h"
 #include "ir/policy.h"
+#include "lab/capture.h"
 #include "lab/subject.h"
 #include "lab/workload.h"
 #include "num/calibrate.h"
@@ -17,7 +18,9 @@ struct ranges {
     struct activation_range *extremes;
     int64_t *elements; // values of each activation, padding left out
     int n;
-    uint64_t ns; // all of it
+    uint64_t ns;           // all of it
+    struct capture *trace; // NULL: no profile; else one of the pass over the extremes and a few more runs is made after
+                           // it. Release it in any case
 };
 
 // Opens the file with texts to calibrate with. ERR_INPUT when one of them is also among the texts of `evaluated`: a

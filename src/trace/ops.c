@@ -211,9 +211,10 @@ static int make_rows(struct trace_ops *o, struct trace_ops_line *line, const str
         struct trace_op *op = &o->rows[o->n_rows++];
         make_row(op, k, &k->tally.entries[i]);
         rc = add_value(o, op, k, &k->tally.entries[i], err);
-        struct slice *texts[] = {&op->name,   &op->category, &op->module, &op->scope,
-                                 &op->source, &op->stack,    &op->value};
-        for (size_t j = 0; j < sizeof texts / sizeof *texts && !rc; j++)
+        enum { TEXTS = 7 };
+        struct slice *texts[TEXTS] = {&op->name,   &op->category, &op->module, &op->scope,
+                                      &op->source, &op->stack,    &op->value};
+        for (size_t j = 0; j < TEXTS && !rc; j++)
             rc = slice_copy(&o->arena, texts[j], err);
     }
     file_guard_end(&g);

@@ -26,7 +26,8 @@ TEST(lab_precision_refuses_what_it_does_not_know)
     REFUSED("did you mean accumulate?", .suites = unknown, .n_suites = 1);
     REFUSED("given twice", .suites = twice, .n_suites = 2);
     REFUSED("no suite asked for uses it", .suites = one, .n_suites = 1, .steps = 3);
-    REFUSED("no suite asked for uses it", .suites = one, .n_suites = 1, .trace = true);
+    const char *const trained[] = {"scaling"};
+    REFUSED("no suite asked for uses it", .suites = trained, .n_suites = 1, .trace = true);
     REFUSED("at most", .suites = one, .n_suites = 1, .batch = 65536, .features = 65536);
     struct str words;
     str_init(&words);

@@ -397,7 +397,7 @@ TEST(lab_probe_claims_name_the_probe_that_refutes_them)
         const struct probe_known *k = probe_known_find(cases[i].device);
         struct probe_options o = {.m = SMALL, .k = LENGTH, .n = SMALL, .claim = k->path, .simulate = k, .dots = 256};
         REQUIRE_OK(probe_check(&o, &err), &err);
-        REQUIRE_OK(probe_execute(&r, &o, NULL, &err), &err);
+        REQUIRE_OK(probe_execute(&r, &o, NULL, NULL, &err), &err);
         bool ok = CHECK_INT(r.claim.answer, cases[i].answer);
         ok &= CHECK(strstr(r.claim.why, cases[i].why) != NULL);
         if (!ok)

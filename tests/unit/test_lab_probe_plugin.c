@@ -20,7 +20,7 @@ static void execute(struct probe_run *r, bool old, const char *const *paths, siz
                               .vectors = true,
                               .dots = 512};
     REQUIRE_OK(probe_check(&o, &err), &err);
-    REQUIRE_OK(probe_execute(r, &o, NULL, &err), &err);
+    REQUIRE_OK(probe_execute(r, &o, NULL, NULL, &err), &err);
 }
 
 // Both plugins compute each of these as it says, whatever the machine's instructions and the order they take, and the
@@ -123,7 +123,7 @@ TEST(lab_probe_plugin_elements)
     struct probe_run r;
     struct error err = {0};
     struct probe_options o = {.paths = &path, .n_paths = 1, .m = 16, .k = 64, .n = 16, .elements = true, .dots = 64};
-    REQUIRE_OK(probe_execute(&r, &o, NULL, &err), &err);
+    REQUIRE_OK(probe_execute(&r, &o, NULL, NULL, &err), &err);
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         const struct probe_cell *c = cell(&r, known[i].key);
         REQUIRE(c != NULL);

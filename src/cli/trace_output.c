@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/trace_output.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "trace/run.h"
+
+const char *trace_directory(void)
+{
+    const char *environment = getenv("TPU_TRACE_DIR");
+    return environment && *environment ? environment : "./tpu-xprof-trace";
+}
+
+int trace_output(struct cli *cli, const struct capture *c, const char **path, struct error *err)
+{
+    struct str file;
+    str_init(&file);
+    int rc = trace_run_write(trace_directory(), c->epoch_ns, &c->space, &file, err);
+    *path = rc ? NULL : arena_strdup(&cli->arena, str_text(&file), err);
+    str_release(&file);
+    if (rc || !*path)
+        return rc ? rc : ERR_MEMORY;
+    cli_note(cli, "profile: %s, %" PRIu64 " events", *path, c->events);
+    if (c->dropped)
+        cli_note(cli, "%" PRIu64 " spans are not in the profile: there was no room for them", c->dropped);
+    return 0;
+}
