@@ -56,7 +56,7 @@ static void verdict(struct cli *cli, const struct compile *c, const struct compi
         format_bytes_binary(a, (double)(k->memory.allocated + (k->memory.code > 0 ? k->memory.code : 0)));
         format_bytes_binary(b, k->usable_bytes);
         if (k->memory.allocated >= 0)
-            str_addf(&s, "It takes %s of %s on each device, code included. ", a, b);
+            str_addf(&s, "It takes %s of %s on each device, code included. ", a, isnan(k->usable_bytes) ? "all" : b);
         format_time(a, k->wall_s);
         format_time(b, k->cpu_s);
         str_addf(&s, "Compiled in %s, %s of processor time", a, b);
@@ -130,10 +130,13 @@ static int group_table(struct cli *cli, const struct compile_case *k, struct err
     table_origin(&t, ORIGIN_DERIVED);
     table_column(&t, "main memory", "MB", TABLE_RIGHT, 2);
     table_origin(&t, ORIGIN_DERIVED);
-    table_column(&t, "floor", "us", TABLE_RIGHT, 0);
-    table_origin(&t, ORIGIN_DERIVED);
-    table_column(&t, "of all", "%", TABLE_RIGHT, 1);
-    table_origin(&t, ORIGIN_DERIVED);
+    bool timed = !isnan(k->floor_s);
+    if (timed) {
+        table_column(&t, "floor", "us", TABLE_RIGHT, 0);
+        table_origin(&t, ORIGIN_DERIVED);
+        table_column(&t, "of all", "%", TABLE_RIGHT, 1);
+        table_origin(&t, ORIGIN_DERIVED);
+    }
     double all = k->ops_floor_s + k->collectives_s;
     for (size_t i = 0; i < k->n_groups; i++) {
         const struct compile_group *g = &k->groups[i];
@@ -141,8 +144,10 @@ static int group_table(struct cli *cli, const struct compile_case *k, struct err
         table_cell(&t, g->name);
         table_number(&t, g->flop / 1e9, NULL);
         table_number(&t, g->hbm_bytes / 1e6, NULL);
-        time_cell(&t, isnan(k->floor_s) ? NAN : g->floor_s);
-        table_number(&t, isnan(k->floor_s) ? NAN : 100 * g->floor_s / all, NULL);
+        if (timed) {
+            time_cell(&t, g->floor_s);
+            table_number(&t, 100 * g->floor_s / all, NULL);
+        }
     }
     return show(cli, &t, err);
 }
@@ -157,12 +162,15 @@ static int product_table(struct cli *cli, const struct compile_case *k, size_t t
     table_column(&t, "module", NULL, TABLE_LEFT, 4);
     table_column(&t, "GFLOP", NULL, TABLE_RIGHT, 3);
     table_origin(&t, ORIGIN_DERIVED);
-    table_column(&t, "bundles", NULL, TABLE_RIGHT, 5);
-    table_column(&t, "times", NULL, TABLE_RIGHT, 6);
-    table_column(&t, "cycles", NULL, TABLE_RIGHT, 2);
-    table_origin(&t, ORIGIN_DERIVED);
-    table_column(&t, "floor", "us", TABLE_RIGHT, 0);
-    table_origin(&t, ORIGIN_DERIVED);
+    bool timed = !isnan(k->floor_s);
+    if (timed) {
+        table_column(&t, "bundles", NULL, TABLE_RIGHT, 5);
+        table_column(&t, "times", NULL, TABLE_RIGHT, 6);
+        table_column(&t, "cycles", NULL, TABLE_RIGHT, 2);
+        table_origin(&t, ORIGIN_DERIVED);
+        table_column(&t, "floor", "us", TABLE_RIGHT, 0);
+        table_origin(&t, ORIGIN_DERIVED);
+    }
     table_column(&t, "runs as", NULL, TABLE_LEFT, 1);
     for (size_t i = 0; i < k->n_ops; i++) {
         const struct compile_op *op = &k->ops[i];
@@ -176,11 +184,13 @@ static int product_table(struct cli *cli, const struct compile_case *k, size_t t
         table_cell(&t, op->name);
         table_cell(&t, op->scope);
         table_number(&t, op->flop / 1e9, NULL);
-        table_count(&t, op->bundles);
-        table_count(&t, op->iterations * op->runs);
-        table_count(&t, op->bundles * op->iterations * op->runs);
-        time_cell(&t, isnan(k->floor_s) ? NAN : op->floor_s * op->runs);
-        table_cell(&t, op->arithmetic ? op->arithmetic : "");
+        if (timed) {
+            table_count(&t, op->bundles);
+            table_count(&t, op->iterations * op->runs);
+            table_count(&t, op->bundles * op->iterations * op->runs);
+            time_cell(&t, op->floor_s * op->runs);
+        }
+        table_cell(&t, op->arithmetic ? op->arithmetic : *op->strategy ? op->strategy : op->what);
         if (op->emulated)
             table_style(&t, TABLE_WARN);
     }
@@ -288,12 +298,12 @@ static void conclusion(struct cli *cli, const struct compile_case *k)
         if (isnan(k->efficiency)) {
             str_addf(&s, "No time is predicted: %s. ", k->efficiency_source);
         } else {
-            double p = k->floor_s / k->efficiency;
+            double p = k->predicted_s;
             format_time(a, p);
             format_time(b, fmax(p / k->band, k->floor_s));
             format_time(d, p * k->band);
-            str_addf(&s, "Predicted %s, from %s to %s [D]: the floor over an efficiency of %.2f (%s). ", a, b, d,
-                     k->efficiency, k->efficiency_source);
+            str_addf(&s, "Predicted %s, from %s to %s [D]: the floor over an efficiency of %.2f%s (%s). ", a, b, d,
+                     k->efficiency, k->collectives_s > 0 ? ", and the collectives" : "", k->efficiency_source);
         }
         if (!isnan(k->estimated_s)) {
             format_time(a, k->estimated_s);
@@ -410,7 +420,7 @@ static int print_cases(struct cli *cli, const struct compile *c, struct error *e
             table_number(&t, k->wall_s, NULL);
             time_cell(&t, k->floor_s);
             table_number(&t, 100 * k->of_peak, NULL);
-            time_cell(&t, k->floor_s / k->efficiency);
+            time_cell(&t, k->predicted_s);
             table_cell(&t, main_arithmetic(k));
         }
         str_release(&s);

@@ -45,7 +45,7 @@ static double metric(const struct compile_case *k, const char *name)
     if (strcmp(name, "floor_us") == 0)
         return k->floor_s * 1e6;
     if (strcmp(name, "predicted_us") == 0)
-        return k->floor_s / k->efficiency * 1e6;
+        return k->predicted_s * 1e6;
     if (strcmp(name, "compile_s") == 0)
         return k->wall_s;
     if (strcmp(name, "code_bytes") == 0)

@@ -74,8 +74,9 @@ struct compile_op {
     double passes;                  // how often its products go through the matrix units; NAN: not known
     const char *arithmetic;         // in words, how its products are made; NULL
     bool emulated;
+    const char *strategy; // of a collective: the compiler's choice; of a GPU's kernel: its kind; or ""
     // COMPILE_COLLECTIVE
-    const char *collective, *groups, *strategy; // "all-reduce"; the groups as written; the compiler's choice, or ""
+    const char *collective, *groups; // "all-reduce"; how many of how many devices
     int64_t group_size;
     double wire_bytes;       // of the whole array
     const char *wire_reason; // why there is no wire time; NULL: there is
@@ -136,6 +137,7 @@ struct compile_case {
     double ops_floor_s, memory_floor_s, collectives_s, floor_s; // NAN: no evidence
     double estimated_s;                                         // the compiler's estimates added up, as a warning
     double of_peak;                                             // FLOP at the floor's time over the rate of their type
+    double predicted_s;                                         // NAN: none
     double efficiency, band;       // the prediction is floor / efficiency, within a factor of band
     const char *efficiency_source; // also why there is none
     bool loops_unknown;

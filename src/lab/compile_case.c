@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "chips/gpu.h"
 #include "lab/compile_part.h"
 #include "record/tree.h"
 
@@ -110,20 +111,66 @@ static void tpu_environment(struct environment *e, const struct compile_folder *
             own ? own : "", own && *own ? " " : "", f->path);
 }
 
-// The plugin's name for the target: a chip alone is a slice of one.
-static void topology_name(const struct chip_target *t, struct str *out)
+// The plugin's name for the target, and the options that say which devices are meant.
+struct topology_names {
+    struct str name, config, shape;
+    struct worker_topology_option options[2];
+    size_t n_options;
+};
+
+// A TPU alone is a slice of one.
+static void tpu_topology(const struct chip_target *t, struct topology_names *out)
 {
-    str_addf(out, "%s:", t->chip->name);
+    str_addf(&out->name, "%s:", t->chip->name);
     int dims = t->dims ? t->dims : t->chip->torus_dims > 0 ? t->chip->torus_dims : 1;
     for (int i = 0; i < dims; i++)
-        str_addf(out, "%s%d", i ? "x" : "", t->dims ? t->shape[i] : 1);
+        str_addf(&out->name, "%s%d", i ? "x" : "", t->dims ? t->shape[i] : 1);
+    // The chip table counts a v4 chip as one device, which is its two cores together.
+    if (strcmp(t->chip->name, "v4") == 0)
+        out->options[out->n_options++] = (struct worker_topology_option){"chip_config_name", "megacore"};
+}
+
+// GPUs of one host: slices x hosts x devices.
+static int gpu_topology(const struct chip_target *t, struct topology_names *out, struct error *err)
+{
+    str_add(&out->name, t->chip->name);
+    str_addf(&out->shape, "1x1x%d", t->devices);
+    if (!chip_gpu_config(t->chip, &out->config))
+        return error_set(err, ERR_USAGE, "--target", "what the CUDA compiler has to know of %s is not known here",
+                         t->chip->name);
+    out->options[out->n_options++] = (struct worker_topology_option){"target_config", str_text(&out->config)};
+    out->options[out->n_options++] = (struct worker_topology_option){"topology", str_text(&out->shape)};
+    return 0;
+}
+
+static int name_topology(const struct chip_target *t, struct topology_names *out, struct error *err)
+{
+    *out = (struct topology_names){.n_options = 0};
+    str_init(&out->name);
+    str_init(&out->config);
+    str_init(&out->shape);
+    int rc = 0;
+    if (t->chip->is_tpu)
+        tpu_topology(t, out);
+    else
+        rc = gpu_topology(t, out, err);
+    rc = rc ? rc : str_check(&out->name, err);
+    return rc ? rc : str_check(&out->config, err);
+}
+
+static void topology_names_release(struct topology_names *n)
+{
+    str_release(&n->name);
+    str_release(&n->config);
+    str_release(&n->shape);
 }
 
 static int start(const struct compile *c, struct compile_case *k, const struct compile_folder *f, bool dump,
                  struct worker **w, struct error *err)
 {
     struct environment env = {.n = 0};
-    tpu_environment(&env, f, dump);
+    if (k->target.chip->is_tpu)
+        tpu_environment(&env, f, dump);
     char label[64];
     snprintf(label, sizeof label, "%s", k->target_name);
     struct worker_options o = {.plugin_path = c->options.plugin,
@@ -132,19 +179,14 @@ static int start(const struct compile *c, struct compile_case *k, const struct c
                                .compile_only = true,
                                .env = env.list,
                                .compile_timeout_s = c->options.timeout_s};
-    uint64_t begin = clock_ns();
-    int rc = worker_start(w, &o, err);
-    struct str name;
-    str_init(&name);
-    topology_name(&k->target, &name);
+    struct topology_names names;
     struct worker_topology_info info = {0};
+    uint64_t begin = clock_ns();
+    int rc = name_topology(&k->target, &names, err);
     if (!rc)
-        rc = str_check(&name, err);
-    // The chip table counts a v4 chip as one device, which is its two cores together.
-    struct worker_topology_option megacore = {"chip_config_name", "megacore"};
-    bool joined = strcmp(k->target.chip->name, "v4") == 0;
+        rc = worker_start(w, &o, err);
     if (!rc)
-        rc = worker_topology(*w, name.text, &megacore, joined, &info, err);
+        rc = worker_topology(*w, names.name.text, names.options, names.n_options, &info, err);
     k->start_s = (double)(clock_ns() - begin) * 1e-9;
     if (!rc) {
         const struct worker_info *wi = worker_info(*w);
@@ -156,7 +198,7 @@ static int start(const struct compile *c, struct compile_case *k, const struct c
         if (!k->plugin_path || !k->plugin_version || !k->device_kind)
             rc = ERR_MEMORY;
     }
-    str_release(&name);
+    topology_names_release(&names);
     environment_release(&env);
     return rc;
 }
@@ -194,6 +236,19 @@ static int keep_result(struct compile_case *k, const struct worker_ahead *a, str
     k->peak_rss_bytes = (double)a->peak_rss_bytes;
     k->memory = a->program.memory;
     k->serialized_bytes = a->serialized_bytes;
+    double needed = (double)k->memory.allocated + (double)(k->memory.code > 0 ? k->memory.code : 0);
+    // The CUDA compiler refuses nothing: what it plans is set against the memory that the chip has.
+    if (!k->target.chip->is_tpu && k->memory.allocated >= 0 && needed > k->usable_bytes) {
+        k->state = COMPILE_TOO_LARGE;
+        k->has_figures = true;
+        k->needed_bytes = needed;
+        k->available_bytes = k->usable_bytes;
+        k->needed = arena_printf(&k->arena, err, "%.2fG", needed / 0x1p30);
+        k->available = arena_printf(&k->arena, err, "%.2fG", k->usable_bytes / 0x1p30);
+        k->needed_in = "memory";
+        if (!k->needed || !k->available)
+            return ERR_MEMORY;
+    }
     k->fingerprint = a->program.fingerprint ? arena_strdup(&k->arena, a->program.fingerprint, err) : NULL;
     return a->program.fingerprint && !k->fingerprint ? ERR_MEMORY : 0;
 }
@@ -265,6 +320,8 @@ int compile_case_run(const struct compile *c, struct compile_case *k, size_t num
     bool dump = !c->options.no_evidence && k->target.chip->is_tpu;
     k->plain_wall_s = k->plain_cpu_s = k->floor_s = NAN;
     k->usable_bytes = chip_memory_usable(k->target.chip, CHIP_PER_DEVICE).value;
+    if (isnan(k->usable_bytes))
+        k->usable_bytes = chip_memory(k->target.chip, CHIP_PER_DEVICE).value;
     int rc = compile_folder_new(&f, c->options.dump, number, err);
     if (rc) {
         compile_folder_release(&f, false);

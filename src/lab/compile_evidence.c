@@ -383,6 +383,12 @@ static int read_config(struct walk *w, struct compile_op *op, const struct hlo_i
         op->strategy = arena_strdup(&w->k->arena, str_text(&s), err);
         str_release(&s);
     }
+    // On a GPU a product is a kernel of Triton's, or a call of a library.
+    const char *kind = json_string_value(json_object_get(json_object_get(config, "fusion_backend_config"), "kind"));
+    if (kind && *kind)
+        op->strategy = arena_strdup(&w->k->arena, kind, err);
+    else if (op->kind == COMPILE_OP && a.custom_call_target.size)
+        op->strategy = copied(&w->k->arena, a.custom_call_target, err);
     json_decref(config);
     return op->strategy ? 0 : ERR_MEMORY;
 }

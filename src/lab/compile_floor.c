@@ -79,8 +79,46 @@ int compile_case_arithmetic(struct compile_case *k, struct compile_op *op, struc
 
 // ---- Floors
 
+// Links of the chip that has fewest: a corner of an axis that does not close has one, every other chip two.
+static int fewest_links(const struct chip_target *t)
+{
+    int links = 0;
+    for (int i = 0; i < t->dims; i++)
+        links += t->shape[i] < 2 ? 0 : chip_target_wraps(t, i) ? 2 : 1;
+    return links;
+}
+
+// What has to enter a device, in shares of the whole array, with n devices in a group.
+static double entering(const char *collective, double n)
+{
+    if (strcmp(collective, "all-reduce") == 0)
+        return 2 * (n - 1) / n;
+    if (strcmp(collective, "all-to-all") == 0 || strcmp(collective, "ragged-all-to-all") == 0)
+        return (n - 1) / n;
+    if (strcmp(collective, "all-gather") == 0 || strcmp(collective, "reduce-scatter") == 0)
+        return (n - 1) / n;
+    return 1; // handed on whole
+}
+
+// Wire time: all that must enter over all links that a corner has, at their rate. No algorithm is faster.
+static void price_collective(const struct compile_case *k, struct compile_op *op)
+{
+    struct quantity link = chip_link(k->target.chip);
+    int links = fewest_links(&k->target);
+    if (!k->target.chip->is_tpu)
+        op->wire_reason = "no time is predicted for GPUs";
+    else if (isnan(link.value))
+        op->wire_reason = link.source;
+    else if (op->group_size > 1 && !links)
+        op->wire_reason = "the devices of one chip exchange without a link";
+    else if (op->group_size > 1)
+        op->floor_s = op->wire_bytes * entering(op->collective, (double)op->group_size) / (links * link.value);
+}
+
 static void price_op(const struct compile_case *k, struct compile_op *op, double bytes_per_s)
 {
+    if (op->kind == COMPILE_COLLECTIVE)
+        price_collective(k, op);
     op->memory_s = op->kind == COMPILE_OP ? op->hbm_bytes / bytes_per_s : NAN;
     if (op->code && k->has_core)
         op->compute_s = op->bundles * op->iterations / k->core.clock_hz;
@@ -190,6 +228,8 @@ int compile_case_floors(const struct compile *c, struct compile_case *k, struct 
         k->floor_s = k->ops_floor_s = k->memory_floor_s = NAN;
     else
         k->floor_s = (k->ops_floor_s > k->memory_floor_s ? k->ops_floor_s : k->memory_floor_s) + k->collectives_s;
+    // The efficiency was measured without collectives: they come on top, at their floor.
+    k->predicted_s = (k->floor_s - k->collectives_s) / k->efficiency + k->collectives_s;
     k->of_peak = share_of_peak(k);
     return add_groups(k, err);
 }

@@ -25,22 +25,21 @@ static void planned(struct jw *w, const char *key, int64_t bytes)
 static void write_failure(const struct compile_case *k, struct jw *w)
 {
     jw_key(w, "failure");
-    if (k->state == COMPILE_DONE) {
+    if (k->error.code) {
+        jw_object(w);
+        jw_kv_string(w, "kind",
+                     k->has_failure ? worker_failure_kind_name(k->failure.kind) : error_code_name(k->error.code));
+        jw_kv_string(w, "message", k->error.message);
+        jw_kv_string(w, "where", k->error.where);
+        if (k->has_failure) {
+            jw_kv_int(w, "value", k->failure.value);
+            jw_kv_string(w, "doing", k->failure.doing);
+            jw_kv_string(w, "stderr_tail", k->failure.stderr_tail);
+        }
+        jw_object_end(w);
+    } else {
         jw_null(w);
-        jw_kv_null(w, "out_of_memory");
-        return;
     }
-    jw_object(w);
-    jw_kv_string(w, "kind",
-                 k->has_failure ? worker_failure_kind_name(k->failure.kind) : error_code_name(k->error.code));
-    jw_kv_string(w, "message", k->error.message);
-    jw_kv_string(w, "where", k->error.where);
-    if (k->has_failure) {
-        jw_kv_int(w, "value", k->failure.value);
-        jw_kv_string(w, "doing", k->failure.doing);
-        jw_kv_string(w, "stderr_tail", k->failure.stderr_tail);
-    }
-    jw_object_end(w);
     jw_key(w, "out_of_memory");
     if (!k->has_figures) {
         jw_null(w);
@@ -117,7 +116,8 @@ static void write_floor(const struct compile_case *k, struct jw *w)
     derived(w, "operations", k->ops_floor_s * 1e6, "us",
             known ? "sum of max(bundles x iterations / clock, bytes / bandwidth)" : no_time);
     derived(w, "memory", k->memory_floor_s * 1e6, "us", known ? "all bytes of main memory / bandwidth" : no_time);
-    derived(w, "collectives", (known ? k->collectives_s : NAN) * 1e6, "us", known ? "wire time" : no_time);
+    derived(w, "collectives", (known ? k->collectives_s : NAN) * 1e6, "us",
+            known ? "what must enter a device / (links of a corner x their one-way rate)" : no_time);
     derived(w, "of_peak", k->of_peak, "1", known ? "product FLOP / rate of their type / floor" : no_time);
     derived(w, "compiler_estimate", k->estimated_s * 1e6, "us",
             "the compiler's estimated_cycles added up / clock: known to be up to four times too high for element-wise "
@@ -125,7 +125,7 @@ static void write_floor(const struct compile_case *k, struct jw *w)
     if (k->has_core)
         quantity_json_kv(w, "clock", quantity_make(k->core.clock_hz, "Hz", k->core.origin, k->core.source));
     jw_object_end(w);
-    double p = k->floor_s / k->efficiency;
+    double p = k->predicted_s;
     jw_key(w, "prediction");
     jw_object(w);
     derived(w, "time", p * 1e6, "us", k->efficiency_source);
@@ -172,6 +172,7 @@ static void write_op(const struct compile_op *op, struct jw *w)
     jw_kv_double(w, "passes", op->passes);
     jw_kv_string(w, "arithmetic", op->arithmetic);
     jw_kv_bool(w, "emulated", op->emulated);
+    jw_kv_string(w, "strategy", op->strategy);
     if (op->code)
         write_code(op->code, w);
     if (op->kind == COMPILE_COLLECTIVE) {
@@ -179,7 +180,6 @@ static void write_op(const struct compile_op *op, struct jw *w)
         jw_kv_string(w, "groups", op->groups);
         jw_kv_int(w, "group_size", op->group_size);
         jw_kv_double(w, "wire_bytes", op->wire_bytes);
-        jw_kv_string(w, "strategy", op->strategy);
         jw_kv_string(w, "no_wire_time", op->wire_reason);
     }
     jw_object_end(w);

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "chips/gpu.h"
 #include "test.h"
 
 // Units, their size, rows per cycle and the clock are one statement about the bf16 rate; where the clock is printed by
@@ -36,4 +37,24 @@ TEST(chips_core_of_others_is_not_known)
         CHECK(!chip_core(chip, &core));
     }
     CHECK(!chip_core(NULL, &core));
+}
+
+// Every GPU of NVIDIA's in the table can be described to a compiler, with the table's own figures; no other chip can.
+TEST(chips_gpu_config)
+{
+    int described = 0;
+    for (size_t i = 0; i < chip_count(); i++) {
+        const struct chip *chip = chip_at(i);
+        struct str s;
+        char cores[32];
+        str_init(&s);
+        bool nvidia = chip->vendor && strcmp(chip->vendor, "NVIDIA") == 0;
+        if (!CHECK(chip_gpu_config(chip, &s) == nvidia))
+            printf("  %s\n", chip->name);
+        snprintf(cores, sizeof cores, "core_count: %d ", chip->cores_per_chip);
+        CHECK(!nvidia || (strstr(str_text(&s), cores) && strstr(str_text(&s), "compute_capability")));
+        described += nvidia;
+        str_release(&s);
+    }
+    CHECK(described >= 5);
 }

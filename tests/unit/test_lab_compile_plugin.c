@@ -15,17 +15,16 @@ struct asked {
     int rc;
 };
 
-// Compiles; false when libtpu is not here.
-static bool ask(struct asked *a, const struct compile_job *options)
+// Compiles; false when the plugin is not here.
+static bool ask_plugin(struct asked *a, const struct compile_job *options, const char *plugin)
 {
-    const char *libtpu = worker_test_libtpu();
     static const char *const v6e[] = {"v6e"};
     memset(a, 0, sizeof *a);
-    if (!libtpu)
+    if (!plugin)
         return false;
     setenv("TMPDIR", test_dir(), 1);
     struct compile_job o = *options;
-    o.plugin = libtpu;
+    o.plugin = plugin;
     o.timeout_s = 900;
     if (!o.n_targets) {
         o.targets = v6e;
@@ -37,6 +36,11 @@ static bool ask(struct asked *a, const struct compile_job *options)
     if (a->rc)
         test_fail_error(__FILE__, __LINE__, "compile", a->err.where, a->err.message);
     return a->rc == 0;
+}
+
+static bool ask(struct asked *a, const struct compile_job *options)
+{
+    return ask_plugin(a, options, worker_test_libtpu());
 }
 
 static void done(struct asked *a)
@@ -164,9 +168,12 @@ TEST(lab_compile_plugin_block_over_eight)
         CHECK_STR(op->collective, "all-reduce");
         CHECK_INT(op->group_size, 8);
         CHECK_NEAR(op->wire_bytes, 256 * 1024 * 4, 0); // f32 sums
+        // Twice 7/8 of it enter each chip; a corner of 2x4 has two links of 100 GB/s, since nothing wraps.
+        CHECK_NEAR(op->floor_s, 2 * 7.0 / 8 * 256 * 1024 * 4 / 200e9, 1e-15);
         CHECK(strstr(op->scope, "block.attention.out") || strstr(op->scope, "block.mlp.down"));
     }
     CHECK_INT(collectives, 2);
+    CHECK_NEAR(k->collectives_s, 2 * 2 * 7.0 / 8 * 256 * 1024 * 4 / 200e9, 1e-15);
     // An eighth of all products, exactly: heads and columns divide evenly.
     double all = 2.0 * 256 * 1024 * 1024 * 4 + 2.0 * 2 * 256 * 256 * 1024 + 2.0 * 2 * 256 * 1024 * 4096;
     CHECK_NEAR(flop, all / 8, 0);
@@ -280,6 +287,41 @@ TEST(lab_compile_plugin_two_at_once_are_the_same)
     CHECK_STR(a.c.cases[0].device_kind, "TPU v6 lite");
     CHECK_STR(a.c.cases[2].device_kind, "TPU v5 lite");
     CHECK_STR(a.c.cases[3].device_kind, "TPU7x");
+    done(&a);
+}
+
+// GPUs, by XLA's CUDA plugin, which is fetched on request only.
+TEST(lab_compile_plugin_gpu)
+{
+    static char path[1024];
+    static const char *const targets[] = {"h100", "l4"};
+    struct asked a;
+    struct compile_job o = {.workload = "gemm:32768x65536x65536:bf16", .targets = targets, .n_targets = 2};
+    snprintf(path, sizeof path, "%s/third_party/pjrt-gpu/xla_cuda_plugin.so", test_top());
+    if (!file_exists(path)) {
+        printf("  skipped: the CUDA plugin is not here (make gpu fetches it)\n");
+        return;
+    }
+    if (!ask_plugin(&a, &o, path))
+        return;
+    const struct compile_case *h100 = &a.c.cases[0], *l4 = &a.c.cases[1];
+    CHECK_INT(h100->state, COMPILE_DONE);
+    CHECK(isnan(h100->floor_s) && isnan(h100->predicted_s)); // nothing was tuned: no time
+    CHECK(strcmp(h100->device_kind, "NVIDIA H100 80GB HBM3") == 0);
+    CHECK_INT(h100->memory.arguments, 2 * (32768LL * 65536 + 65536LL * 65536));
+    const struct compile_op *op = product(h100);
+    REQUIRE(op);
+    CHECK_NEAR(op->flop, 2.0 * 32768 * 65536 * 65536, 0);
+    CHECK(*op->strategy);
+    // The compiler refuses nothing; 12 GiB of arguments and 8 GiB of results fit into 24 GiB. Twice as much does not.
+    CHECK_INT(l4->state, COMPILE_DONE);
+    done(&a);
+    o.workload = "gemm:65536x65536x65536:bf16";
+    if (!ask_plugin(&a, &o, path))
+        return;
+    CHECK_INT(a.c.cases[0].state, COMPILE_DONE);
+    CHECK_INT(a.c.cases[1].state, COMPILE_TOO_LARGE);
+    CHECK_NEAR(a.c.cases[1].needed_bytes, 2 * 2 * 0x1p32 + 4 * 0x1p32, 1 << 20); // and its code
     done(&a);
 }
 
