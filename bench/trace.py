@@ -30,6 +30,8 @@ def main():
     contestants = {
         "assay trace ops, 2 threads": [assay, "trace", "ops", profile, "--json", "--threads", "2"],
         "assay trace ops, 1 thread": [assay, "trace", "ops", profile, "--json", "--threads", "1"],
+        "assay trace steps, 2 threads": [assay, "trace", "steps", profile, "--threads", "2"],
+        "assay trace summary, 2 threads": [assay, "trace", "summary", profile, "--threads", "2"],
         "assay trace timeline, 2 threads": [
             assay, "trace", "timeline", profile, "-o", page, "--force", "--threads", "2"],  # fmt: skip
         "walking the bytes, 1 thread": [walk, profile],

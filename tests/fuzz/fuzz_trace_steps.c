@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A profile, summarised and compared with itself: whatever its times are, what devices did in their steps adds up.
 #include <stdlib.h>
+#include <string.h>
 
 #include "trace/diff.h"
+#include "trace/steps_view.h"
 #include "trace/summary.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -25,17 +27,22 @@ static void adds_up(const struct trace_steps *s)
     }
 }
 
-static void write(const struct trace *t, const struct trace_summary *s, const struct trace_diff *d)
+static void write(const struct trace *t, struct trace_summary *s, const struct trace_diff *d)
 {
-    struct str text;
-    struct jw w;
-    struct error e = {0};
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
+        struct str text;
+        struct jw w;
+        struct error e = {0};
+        int rc = 0;
         str_init(&text);
         jw_init(&w, &text, false);
-        if (i ? (trace_diff_json(t, t, d, 0, &w), 0) : trace_summary_json(t, s, NULL, &w, &e))
-            abort();
-        if (jw_finish(&w, &e))
+        if (i == 0)
+            rc = trace_summary_json(t, s, NULL, &w, &e);
+        else if (i == 1)
+            rc = trace_steps_json(t, &s->steps, &s->ops, &w, &e);
+        else
+            trace_diff_json(t, t, d, 0, &w);
+        if (rc || jw_finish(&w, &e))
             abort();
         str_release(&text);
     }
@@ -52,14 +59,15 @@ static void open_copy(struct trace *t, struct trace_file *f, const uint8_t *data
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct trace_diff_options options = {.by = TRACE_BY_OP, .by_step = true};
+    static const struct trace_diff_options options = {.by = {.by = TRACE_BY_OP}, .by_step = true};
     struct trace t[2];
     struct trace_file files[2];
-    struct trace_summary summary = {0};
+    struct trace_summary summary;
     struct trace_diff diff;
     struct arena arena;
     struct error e = {0};
     int rc = 0;
+    memset(&summary, 0, sizeof summary);
     arena_init(&arena);
     for (int i = 0; i < 2; i++)
         open_copy(&t[i], &files[i], data, size, &rc, &e);
