@@ -8,6 +8,8 @@
 #include "cli/wrap.h"
 #include "ir/policy.h"
 #include "lab/price.h"
+#include "lab/price_layout.h"
+#include "plan/layout.h"
 #include "report/format.h"
 #include "report/table.h"
 
@@ -116,6 +118,14 @@ static int print_rows(struct cli *cli, struct price *p, struct error *err)
     return rc;
 }
 
+static int table_end(struct cli *cli, struct table *t, struct error *err)
+{
+    str_add_char(&cli->out, '\n');
+    int rc = table_print(t, &cli->out, TABLE_TEXT, (size_t)cli->width, cli->color, err);
+    table_release(t);
+    return rc;
+}
+
 // What "the floor" can mean, by chip.
 static int print_wholes(struct cli *cli, struct price *p, struct error *err)
 {
@@ -141,11 +151,11 @@ static int print_wholes(struct cli *cli, struct price *p, struct error *err)
                 table_number(&t, f.time[w].value, NULL);
         }
     }
-    str_add_char(&cli->out, '\n');
-    if (!rc)
-        rc = table_print(&t, &cli->out, TABLE_TEXT, (size_t)cli->width, cli->color, err);
-    table_release(&t);
-    return rc;
+    if (rc) {
+        table_release(&t);
+        return rc;
+    }
+    return table_end(cli, &t, err);
 }
 
 static void print_parts(struct str *note, const struct price *p)
@@ -160,6 +170,99 @@ static void print_parts(struct str *note, const struct price *p)
     }
     if (p->request.n_parts > 1)
         str_add(note, ". Figures are of the whole request. ");
+}
+
+// Layouts over all chips of a target, the least floor first.
+static int print_ranking(struct cli *cli, const struct layouts *l, struct error *err)
+{
+    struct table t;
+    struct str name;
+    static const struct {
+        const char *title, *unit;
+        int rank;
+    } columns[] = {{"arithmetic", "us", 3}, {"memory", "us", 3},     {"sent", "MB", 2},   {"ports", "us", 5},
+                   {"links", "us", 2},      {"overlapped", "us", 2}, {"in turn", "us", 1}};
+    str_init(&name);
+    chip_target_spell(&l->target, &name);
+    table_init(&t);
+    table_column(&t, str_text(&name), NULL, TABLE_LEFT, 0);
+    str_release(&name);
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
+        table_column(&t, columns[i].title, columns[i].unit, TABLE_RIGHT, columns[i].rank);
+        table_origin(&t, ORIGIN_DERIVED);
+    }
+    for (int i = 0; i < l->n; i++) {
+        const struct layout_price *row = &l->rows[i];
+        const double cells[] = {row->math_s * 1e6,     row->memory_s * 1e6,     row->bytes / 1e6,   row->ports_s * 1e6,
+                                row->topology_s * 1e6, row->overlapped_s * 1e6, row->serial_s * 1e6};
+        table_row(&t);
+        table_cell(&t, row->name);
+        for (size_t k = 0; k < sizeof cells / sizeof cells[0]; k++) {
+            if (row->reason)
+                table_null(&t, row->reason);
+            else
+                table_number(&t, cells[k], NULL);
+        }
+    }
+    return table_end(cli, &t, err);
+}
+
+// What each part sends each time.
+static int print_sent(struct cli *cli, const struct price *p, const struct layouts *l, struct error *err)
+{
+    struct table t;
+    bool any = false;
+    static const char *const units[] = {"MB", "us", "us"};
+    static const char *const titles[] = {"sent", "ports", "links"};
+    table_init(&t);
+    table_column(&t, "each time", NULL, TABLE_LEFT, 0);
+    table_column(&t, "part", NULL, TABLE_LEFT, 0);
+    table_column(&t, "times", NULL, TABLE_RIGHT, 2);
+    for (int i = 0; i < 3; i++) {
+        table_column(&t, titles[i], units[i], TABLE_RIGHT, 1);
+        table_origin(&t, ORIGIN_DERIVED);
+    }
+    table_column(&t, "what", NULL, TABLE_LEFT, 3);
+    for (int i = 0; i < l->n; i++) {
+        for (int k = 0; k < p->request.n_parts; k++) {
+            const struct layout_part *part = &l->rows[i].parts[k];
+            if (!part->what || l->rows[i].reason)
+                continue;
+            any = true;
+            table_row(&t);
+            table_cell(&t, l->rows[i].name);
+            table_cell(&t, p->request.parts[k].name);
+            table_number(&t, part->times, NULL);
+            table_number(&t, part->comms.bytes / 1e6, NULL);
+            table_number(&t, part->comms.ports_s * 1e6, NULL);
+            table_number(&t, part->comms.topology_s * 1e6, NULL);
+            table_cell(&t, part->what);
+        }
+    }
+    if (!any) {
+        table_release(&t);
+        return 0;
+    }
+    return table_end(cli, &t, err);
+}
+
+static int print_layouts(struct cli *cli, struct price *p, struct error *err)
+{
+    int rc = 0;
+    for (size_t k = 0; k < p->n_chips && !rc; k++) {
+        struct layouts l;
+        const char *note;
+        if (p->targets[k].chips < 2)
+            continue;
+        rc = price_layouts(p, &p->targets[k], p->layouts, p->n_layouts, &l, err);
+        if (!rc)
+            rc = print_ranking(cli, &l, err);
+        if (!rc)
+            rc = print_sent(cli, p, &l, err);
+        for (int i = 0; !rc && (note = layouts_note(p, &l, i, err)) != NULL; i++)
+            wrap_text(&cli->out, note, 0, 0, cli->width);
+    }
+    return rc;
 }
 
 static int print_text(struct cli *cli, struct price *p, struct error *err)
@@ -186,7 +289,7 @@ static int print_text(struct cli *cli, struct price *p, struct error *err)
         wrap_text(&cli->out, price_note(p), 0, 0, cli->width);
     rc = str_check(&note, err);
     str_release(&note);
-    return rc;
+    return rc ? rc : print_layouts(cli, p, err);
 }
 
 static int print_json(struct cli *cli, struct price *p, struct error *err)
@@ -224,6 +327,7 @@ static int run(struct cli *cli, struct error *err)
         .by_scope = strcmp(cli_string(cli, "by"), "scope") == 0,
     };
     o.n_chips = cli_strings(cli, "chip", &o.chips);
+    o.n_layouts = cli_strings(cli, "layout", &o.layouts);
     int rc = price_open(&p, &o, err);
     if (!rc)
         rc = cli->json ? print_json(cli, &p, err) : print_text(cli, &p, err);
@@ -248,7 +352,18 @@ static const char *const description[] = {
 };
 
 static const struct option options[] = {
-    OPTION_CHIP,
+    {.name = "chip",
+     .kind = OPTION_STRINGS,
+     .argument = "CHIP",
+     .words = chip_words,
+     .help =
+         "predict the floor on one device of this chip; of a slice (v6e:2x4, v6e:2x4*2 is two of them, h100:8) also "
+         "what each layout over all its chips costs; `local` is this machine after `assay bench --calibrate`"},
+    {.name = "layout",
+     .kind = OPTION_STRINGS,
+     .argument = "LAYOUT",
+     .words = layout_words,
+     .help = "of the chips of a slice: dp, fsdp, tp, tp+sp, ulysses, ring, ep; all of them when not given"},
     {.name = "policy",
      .kind = OPTION_STRING,
      .argument = "POLICY",
@@ -292,6 +407,7 @@ static const struct option options[] = {
 static const struct example examples[] = {
     {"assay price builtin:minilm --policy bf16 --chip v5e --chip h100", "MiniLM in bf16, batch 32 x 128 tokens"},
     {"assay price builtin:flux2-klein-4b --chip v6e --height 1024 --width 1024", "an image of FLUX.2 klein-4B in bf16"},
+    {"assay price builtin:flux2-klein-4b --chip v6e:2x4", "the same on eight chips: which layout wins"},
     {"assay price gemm:64x1024x1024:bf16 --chip v5e", "one product"},
     {NULL, NULL},
 };

@@ -7,22 +7,32 @@
 #include "base/host.h"
 #include "chips/local.h"
 #include "ir/policy.h"
+#include "lab/price_layout.h"
 
 static int find_chips(struct price *p, const struct price_options *o, struct error *err)
 {
     struct host_facts host;
+    bool several = false;
     int rc = 0;
     if (o->n_chips > PRICE_MAX_CHIPS)
         return error_set(err, ERR_USAGE, "--chip", "give at most %d chips", PRICE_MAX_CHIPS);
     host_read(&host, "/");
     for (size_t i = 0; i < o->n_chips && !rc; i++) {
         rc = chip_get(&p->arena, o->chips[i], host.model, NULL, &p->chips[i], err);
+        if (!rc)
+            rc = chip_target_parse(o->chips[i], &p->targets[i], err);
+        p->targets[i].chip = p->chips[i];
+        several |= !rc && p->targets[i].chips > 1;
         for (size_t k = 0; k < i && !rc; k++) { // floors are named by chip
             if (strcmp(p->chips[k]->name, p->chips[i]->name) == 0)
                 rc = error_set(err, ERR_USAGE, "--chip", "%s is given twice", p->chips[i]->name);
         }
         p->n_chips++;
     }
+    p->layouts = o->layouts;
+    p->n_layouts = o->n_layouts;
+    if (!rc && o->n_layouts && !several)
+        rc = error_set(err, ERR_USAGE, "--layout", "needs more than one chip: give a slice, as in --chip v6e:2x4");
     return rc;
 }
 
@@ -104,7 +114,13 @@ int price_open(struct price *p, const struct price_options *o, struct error *err
     if (rc)
         return rc;
     count_weights_once(p);
-    return find_chips(p, o, err);
+    rc = find_chips(p, o, err);
+    for (size_t k = 0; k < p->n_chips && !rc; k++) { // what is wrong with layouts is said before anything is shown
+        struct layouts l;
+        if (p->targets[k].chips > 1)
+            rc = price_layouts(p, &p->targets[k], p->layouts, p->n_layouts, &l, err);
+    }
+    return rc;
 }
 
 void price_close(struct price *p)
@@ -247,6 +263,23 @@ static int write_wholes(struct price *p, struct jw *w, struct error *err)
     return rc;
 }
 
+static int write_layouts(struct price *p, struct jw *w, struct error *err)
+{
+    int rc = 0;
+    jw_key(w, "layouts");
+    jw_array(w);
+    for (size_t k = 0; k < p->n_chips && !rc; k++) {
+        struct layouts l;
+        if (p->targets[k].chips < 2)
+            continue;
+        rc = price_layouts(p, &p->targets[k], p->layouts, p->n_layouts, &l, err);
+        if (!rc)
+            layouts_json(p, &l, w, err);
+    }
+    jw_array_end(w);
+    return rc;
+}
+
 int price_json(struct price *p, struct jw *w, struct error *err)
 {
     int rc = 0;
@@ -268,6 +301,8 @@ int price_json(struct price *p, struct jw *w, struct error *err)
         rc = write_row(p, p->n_rows, w, err);
     if (!rc)
         rc = write_wholes(p, w, err);
+    if (!rc)
+        rc = write_layouts(p, w, err);
     jw_kv_string(w, "note", price_note(p));
     jw_object_end(w);
     return rc;

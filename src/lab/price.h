@@ -13,8 +13,10 @@ enum { PRICE_MAX_CHIPS = 32 };
 struct price_options {
     const char *workload;     // as model_request takes it
     const char *policy;       // NULL: f32, for FLUX.2 and decoders bf16. Of a product: ERR_USAGE, its name has its type
-    const char *const *chips; // floors are computed for these
+    const char *const *chips; // or targets ("v6e:2x4"): floors are computed for one device of these
     size_t n_chips;
+    const char *const *layouts; // of targets of several chips; none: all that there are
+    size_t n_layouts;
     struct model_shape shape;
     bool by_scope; // a row per scope in place of one per module
 };
@@ -38,7 +40,10 @@ struct price {
     struct cost total;
     int64_t weight_bytes, scale_bytes;
     const struct chip *chips[PRICE_MAX_CHIPS];
+    struct chip_target targets[PRICE_MAX_CHIPS]; // with their slices; chips is 1 where only a chip was named
     size_t n_chips;
+    const char *const *layouts; // as asked for
+    size_t n_layouts;
 };
 
 // ERR_USAGE for names that are not known, ERR_INPUT for a model's files. Call price_close in any case.

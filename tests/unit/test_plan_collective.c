@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives on slices, and the layouts of FLUX.2 klein on eight v6e chips, against figures worked out by hand: four
+// links of 100 GB/s a chip; a slice of 2x4 does not wrap, so a corner has two of them, and two cross its middle.
+#include "plan/collective.h"
+
+#include "lab/price_layout.h"
+#include "test.h"
+
+static struct network network(const char *target)
+{
+    struct chip_target t;
+    struct network n = {0};
+    struct error e = {0};
+    CHECK(chip_target_parse(target, &t, &e) == 0 && network_of(&t, &n, &e) == 0);
+    return n;
+}
+
+TEST(plan_collective_links_of_slices)
+{
+    static const struct {
+        const char *target;
+        int fewest, cut;
+    } slices[] = {{"v6e:2x4", 2, 2},    {"v6e:4x4", 2, 4},    {"v6e:8x16", 3, 16}, // wraps on the axis of 16 alone
+                  {"v6e:16x16", 4, 32}, {"v5p:4x4x4", 6, 32}, {"v5p:2x2x4", 3, 4}, {"h100:8", 1, 4}};
+    for (size_t i = 0; i < sizeof slices / sizeof *slices; i++) {
+        struct network n = network(slices[i].target);
+        CHECK_INT(n.fewest_links, slices[i].fewest);
+        if (!CHECK_INT(n.cut_links, slices[i].cut))
+            printf("  %s\n", slices[i].target);
+    }
+}
+
+// 7.751 GB of weights gathered by eight: 6.782 GB into each chip, 16.956 ms at 400 GB/s, twice that by two links.
+// Activations V = 1536 x 3072 x 2 B: 25 attentions send four each, 30 sums (35 in a published count) are added up.
+TEST(plan_collective_klein_by_hand)
+{
+    struct network n = network("v6e:2x4");
+    double v = 1536.0 * 3072 * 2;
+    struct collective_cost c = collective_cost(&n, COLLECTIVE_ALL_GATHER, 3875544576.0 * 2, 25);
+    CHECK_NEAR(c.bytes / 1e9, 6.782, 5.1e-4);
+    CHECK_NEAR(c.ports_s * 1e3, 16.956, 5.1e-4);
+    CHECK_NEAR(c.topology_s * 1e3, 33.9, 0.051);
+    c = collective_cost(&n, COLLECTIVE_ALL_TO_ALL, 100 * v, 100);
+    CHECK_NEAR(c.bytes / 1e6, 103.2, 0.051);
+    CHECK_NEAR(c.ports_s * 1e3, 0.258, 5.1e-4);
+    CHECK_NEAR(c.topology_s * 1e3, 1.18, 5.1e-3);
+    c = collective_cost(&n, COLLECTIVE_ALL_REDUCE, 35 * v, 35);
+    CHECK_NEAR(c.ports_s * 1e3, 1.445, 5.1e-4);
+    CHECK_NEAR(c.topology_s * 1e3, 2.89, 5.1e-3);
+    c = collective_cost(&n, COLLECTIVE_ALL_REDUCE, 30 * v, 30);
+    CHECK_NEAR(c.ports_s * 1e3, 1.239, 5.1e-4);
+}
+
+TEST(plan_collective_rules)
+{
+    struct network ring = network("v6e:16x16"), line = network("v6e:4x4"), one = network("v6e:1x1");
+    struct collective_cost gather = collective_cost(&ring, COLLECTIVE_ALL_GATHER, 1e12, 1);
+    struct collective_cost reduce = collective_cost(&ring, COLLECTIVE_ALL_REDUCE, 1e12, 1);
+    CHECK_NEAR(reduce.topology_s, 2 * gather.topology_s, 1e-12);
+    CHECK_NEAR(gather.topology_s, gather.ports_s, 1e-12); // it wraps on every axis
+    CHECK(collective_cost(&line, COLLECTIVE_ALL_GATHER, 1e12, 1).topology_s > 1.8 * gather.topology_s);
+    // Little to send: hops. 16 + 16 of half a ring each; 3 + 3 of a line.
+    CHECK_NEAR(collective_cost(&ring, COLLECTIVE_ALL_GATHER, 1, 1).topology_s, 16e-6, 1e-12);
+    CHECK_NEAR(collective_cost(&line, COLLECTIVE_ALL_GATHER, 1, 10).topology_s, 60e-6, 1e-12);
+    CHECK_NEAR(collective_cost(&line, COLLECTIVE_PERMUTE, 1e12, 1).topology_s, 15.0 / 16 * 1e12 / 100e9, 1e-6);
+    CHECK(collective_cost(&one, COLLECTIVE_ALL_REDUCE, 1e12, 1).topology_s == 0);
+    // Two slices: half of everything crosses between them, 25 GB/s out of each machine. 2x4 chips are one.
+    struct network two = network("v6e:2x4*2");
+    CHECK_INT(two.slices, 2);
+    CHECK_INT(two.chips, 8);
+    double inside = 7.0 / 8 * 1e12 / 200e9;
+    CHECK_NEAR(collective_cost(&two, COLLECTIVE_ALL_GATHER, 1e12, 1).topology_s, inside + 0.5e12 / two.dcn, 1e-6);
+    CHECK_NEAR(collective_cost(&two, COLLECTIVE_ALL_REDUCE, 1e12, 1).topology_s, 2 * inside + 1e12 / two.dcn, 1e-6);
+}
+
+static const struct layout_price *layout(const struct layouts *l, const char *name)
+{
+    static const struct layout_price none;
+    for (int i = 0; i < l->n; i++) {
+        if (strcmp(l->rows[i].name, name) == 0)
+            return &l->rows[i];
+    }
+    test_check(false, __FILE__, __LINE__, name);
+    return &none;
+}
+
+TEST(lab_price_layouts_of_klein)
+{
+    static const char *const chips[] = {"v6e:2x4"};
+    struct price p;
+    struct layouts l;
+    struct error e = {0};
+    struct price_options o = {.workload = "builtin:flux2-klein-4b", .chips = chips, .n_chips = 1};
+    REQUIRE_OK(price_open(&p, &o, &e), &e);
+    REQUIRE_OK(price_layouts(&p, &p.targets[0], NULL, 0, &l, &e), &e);
+    CHECK_INT(l.n, 8);
+    const struct layout_price *ulysses = layout(&l, "ulysses"), *tp = layout(&l, "tp"), *dp = layout(&l, "dp");
+    const struct layout_price *once = layout(&l, "fsdp, gathered once"), *every = layout(&l, "fsdp, every call");
+    // A step, and all four of a request.
+    CHECK_NEAR(once->parts[1].comms.ports_s * 1e3, 16.956, 5.1e-4);
+    CHECK_NEAR(ulysses->parts[1].comms.ports_s * 1e3, 0.258, 5.1e-4);
+    CHECK_NEAR(ulysses->parts[1].times * ulysses->parts[1].comms.ports_s * 1e3, 1.03, 5.1e-3);
+    CHECK_NEAR(ulysses->parts[1].times * ulysses->parts[1].comms.topology_s * 1e3, 4.72, 5.1e-3);
+    CHECK_NEAR(tp->parts[1].comms.ports_s * 1e3, 1.239, 5.1e-4);
+    CHECK_NEAR(every->parts[1].times * every->parts[1].comms.ports_s * 1e3, 67.8, 0.051);
+    // Arithmetic of one image over eight chips; a batch of one is not divided among them.
+    CHECK_NEAR(ulysses->math_s * 1e3, 46.114e3 / 8 / 918, 1e-3);
+    CHECK_NEAR(dp->math_s * 1e3, 46.114e3 / 918, 1e-3);
+    CHECK(dp->bytes == 0 && dp->chips == 1 && tp->chips == 8);
+    CHECK(layout(&l, "ep")->reason != NULL);
+    for (int i = 0; i < l.n; i++) {
+        const struct layout_price *row = &l.rows[i];
+        CHECK(row->serial_s >= row->overlapped_s);
+        CHECK(!i || l.rows[i - 1].reason || row->reason || l.rows[i - 1].serial_s <= row->serial_s);
+    }
+    // Scope, topology, bounds, direction of bounds, and what was published.
+    int notes = 0;
+    while (layouts_note(&p, &l, notes, &e))
+        notes++;
+    CHECK_INT(notes, 5);
+    // Eight images at once: each chip has one.
+    price_close(&p);
+    o.shape.batch = 8;
+    REQUIRE_OK(price_open(&p, &o, &e), &e);
+    REQUIRE_OK(price_layouts(&p, &p.targets[0], NULL, 0, &l, &e), &e);
+    CHECK_NEAR(layout(&l, "dp")->math_s * 1e3, 46.114e3 / 918, 1e-3);
+    CHECK_STR(l.rows[0].name, "dp");
+    price_close(&p);
+}
+
+TEST(lab_price_layouts_that_cannot_be)
+{
+    static const char *const eight[] = {"v6e:2x4"}, *const many[] = {"v6e:8x8"}, *const one[] = {"v6e"};
+    static const char *const mixed[] = {"dp=2,tp=4"}, *const tp[] = {"tp"};
+    struct price p;
+    struct layouts l;
+    struct error e = {0};
+    struct price_options o = {.workload = "builtin:flux2-klein-4b", .chips = eight, .n_chips = 1};
+    REQUIRE_OK(price_open(&p, &o, &e), &e);
+    CHECK_INT(price_layouts(&p, &p.targets[0], mixed, 1, &l, &e), ERR_USAGE);
+    CHECK(strstr(e.message, "one kind over all 8 chips") != NULL);
+    REQUIRE_OK(price_layouts(&p, &p.targets[0], tp, 1, &l, &e), &e);
+    CHECK_INT(l.n, 1);
+    price_close(&p);
+    o.chips = many; // 24 heads over 64 ways
+    REQUIRE_OK(price_open(&p, &o, &e), &e);
+    REQUIRE_OK(price_layouts(&p, &p.targets[0], tp, 1, &l, &e), &e);
+    CHECK(l.rows[0].reason && strstr(l.rows[0].reason, "64"));
+    price_close(&p);
+    o.chips = one;
+    o.layouts = tp;
+    o.n_layouts = 1;
+    CHECK_INT(price_open(&p, &o, &e), ERR_USAGE);
+    price_close(&p);
+}
