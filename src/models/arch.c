@@ -125,6 +125,7 @@ int arch_from_count(struct arch *a, const char *text, struct arena *arena, struc
     a->name = arena_printf(arena, err, "%s parameters", text);
     a->family = "count";
     a->source = "--params";
+    a->note = "what activations take is not known from a number of parameters";
     int rc = a->name ? arch_add(a, arena,
                                 (struct arch_tensor){"parameters", ARCH_OTHER, ARCH_EVENLY, ARCH_FIRST,
                                                      (int64_t)(count + 0.5), 0, 1},

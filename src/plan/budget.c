@@ -94,7 +94,7 @@ static int compare_counts(struct budget *b, struct error *err)
 {
     double said = b->arch.parameters, held = b->stored.parameters,
            table = (double)b->arch.vocab * (double)b->arch.hidden;
-    if (!said || fabs(said - held) <= 0.01 * said || fabs(said - held) <= table)
+    if (said <= 0 || fabs(said - held) <= 0.01 * said || fabs(said - held) <= table)
         return 0;
     b->mismatch =
         arena_printf(&b->arena, err,
@@ -107,8 +107,11 @@ static int compare_counts(struct budget *b, struct error *err)
 static int read_folder(struct budget *b, const char *folder, bool config, bool tensors, struct error *err)
 {
     int rc = config ? read_config(b, folder, err) : 0;
-    if (!rc && tensors)
+    if (!rc && tensors) {
         rc = read_tensors(b, folder, err);
+        if (rc && config)
+            error_context(err, "%s/config.json alone can be given, too", folder);
+    }
     if (rc)
         return rc;
     if (!config)
@@ -119,15 +122,47 @@ static int read_folder(struct budget *b, const char *folder, bool config, bool t
     return rc ? rc : compare_counts(b, err);
 }
 
+// The other parts of a model that is split over files NAME-00001-of-00003.gguf, of which the first is open.
+static int read_gguf_parts(struct budget *b, const struct arch *a, struct error *err)
+{
+    const struct gguf_value *split = gguf_find(b->checkpoint.gguf, "split.count");
+    char path[1200], end[32];
+    size_t n = strlen(b->workload);
+    if (!split || split->type != GGUF_U16 || split->u < 2)
+        return 0;
+    int parts = (int)split->u, rc = 0;
+    snprintf(end, sizeof end, "-%05d-of-%05d.gguf", 1, parts);
+    if (!str_ends_with(b->workload, end))
+        return error_set(err, ERR_INPUT, b->workload,
+                         "is one of %d files that a model is split over: give the first, whose name ends with %s",
+                         parts, end);
+    for (int i = 2; i <= parts && !rc; i++) {
+        struct checkpoint part;
+        snprintf(path, sizeof path, "%.*s-%05d-of-%05d.gguf", (int)(n - strlen(end)), b->workload, i, parts);
+        rc = checkpoint_open(&part, path, err);
+        if (rc)
+            break;
+        rc = weights_add_checkpoint(&b->stored, &part, a, &b->arena, err);
+        checkpoint_close(&part);
+    }
+    return rc;
+}
+
 static int read_gguf(struct budget *b, bool alone, struct error *err)
 {
     int rc = read_tensors(b, b->workload, err);
-    if (rc || alone)
-        return rc ? rc : weights_alone(b, err);
-    if (!b->checkpoint.gguf)
-        return error_set(err, ERR_INPUT, b->workload, "is not a GGUF file");
+    if (!rc && !b->checkpoint.gguf)
+        rc = error_set(err, ERR_INPUT, b->workload, "is not a GGUF file");
+    if (rc)
+        return rc;
+    if (alone) {
+        rc = weights_alone(b, err);
+        return rc ? rc : read_gguf_parts(b, NULL, err);
+    }
     rc = arch_from_gguf(&b->arch, b->checkpoint.gguf, b->workload, &b->arena, err);
-    return rc ? rc : weights_from_checkpoint(&b->stored, &b->checkpoint, &b->arch, &b->arena, err);
+    if (!rc)
+        rc = weights_from_checkpoint(&b->stored, &b->checkpoint, &b->arch, &b->arena, err);
+    return rc ? rc : read_gguf_parts(b, &b->arch, err);
 }
 
 static int read_workload(struct budget *b, const struct budget_options *o, struct error *err)
@@ -331,6 +366,9 @@ static int check_kind(const struct budget *b, const struct layout *l, struct err
     if (b->arch.kind == ARCH_ENCODER_DECODER && l->ways[LAYOUT_PP] > 1)
         return error_set(err, ERR_USAGE, "--layout",
                          "a pipeline over encoder and decoder is not known here; use fsdp or tp");
+    if (b->arch.kind == ARCH_COUNT_ONLY && l->ways[LAYOUT_EP] > 1)
+        return error_set(err, ERR_USAGE, "--layout",
+                         "ep divides experts, and which weights are experts' is not known; give a model");
     if (b->arch.kind == ARCH_COUNT_ONLY && !b->arch.layers && l->ways[LAYOUT_PP] > 1)
         return error_set(err, ERR_USAGE, "--layout",
                          "pp divides layers, and how many there are is not known; give a model");

@@ -167,7 +167,7 @@ static bool try_layout(struct changes *s, const struct chip_target *t, const cha
     return fits;
 }
 
-// The smallest slices of the chip, and of other chips, on which some preset fits.
+// Other layouts of the same slice, and the smallest larger slice of the chip on which some preset fits.
 static void try_slices(struct changes *s)
 {
     static const char *const presets[] = {"fsdp", "tp", "ep"};

@@ -181,7 +181,7 @@ int weights_under_policy(struct weights *w, const struct weights *from, const st
     w->note = from->note;
     for (size_t i = 0; i < from->n && !rc; i++) {
         struct weight one = from->list[i];
-        if (!one.elements)
+        if (one.elements <= 0)
             continue; // scales of the old codes, and buffers
         under_policy(&one, p);
         rc = weights_add(w, arena, one, err);
@@ -250,13 +250,13 @@ static double share(const struct weight *one, const struct arch *a, const struct
         part = 1 / tp;
         break;
     case ARCH_KV_HEADS:
-        part = kv ? ceil(kv / tp) / kv : 1 / tp;
+        part = kv > 0 ? ceil(kv / tp) / kv : 1 / tp;
         break;
     case ARCH_VOCAB:
         part = one->rows ? ceil((double)one->rows / tp) / (double)one->rows : 1;
         break;
     case ARCH_EVENLY:
-        part = 1 / (tp * (double)l->ways[LAYOUT_PP] * (double)l->ways[LAYOUT_EP]);
+        part = 1 / (tp * (double)l->ways[LAYOUT_PP]);
         break;
     case ARCH_WHOLE:
         break;
@@ -275,7 +275,7 @@ static void on_stage(const struct weights *w, const struct arch *a, const struct
         out->bytes += copies * (one->bytes + one->scale_bytes);
         if (one->elements < 4096)
             out->small_elements += copies * one->elements;
-        if (one->elements)
+        if (one->elements > 0)
             out->factored += copies * (one->cols ? (double)one->rows + (double)one->cols : one->elements);
     }
 }

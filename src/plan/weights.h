@@ -48,6 +48,9 @@ int weights_from_arch(struct weights *w, const struct arch *a, struct arena *are
 // AWQ, compressed-tensors, MLX: int32; bitsandbytes, MXFP4: bytes) count as the codes inside.
 int weights_from_checkpoint(struct weights *w, const struct checkpoint *c, const struct arch *a, struct arena *arena,
                             struct error *err);
+// Adds those of another file: one of several that a model lies in.
+int weights_add_checkpoint(struct weights *w, const struct checkpoint *c, const struct arch *a, struct arena *arena,
+                           struct error *err);
 // The same weights as a policy stores them: matrices in w=, vectors wide.
 int weights_under_policy(struct weights *w, const struct weights *from, const struct arch *a, const struct policy *p,
                          struct arena *arena, struct error *err);

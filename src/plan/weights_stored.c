@@ -250,17 +250,21 @@ static bool is_buffer(const struct tensor_view *t)
     return t->dtype == DT_PRED || (dtype_is_integer(t->dtype) && dtype_bits(t->dtype) >= 16);
 }
 
-int weights_from_checkpoint(struct weights *w, const struct checkpoint *c, const struct arch *a, struct arena *arena,
-                            struct error *err)
+int weights_add_checkpoint(struct weights *w, const struct checkpoint *c, const struct arch *a, struct arena *arena,
+                           struct error *err)
 {
     bool packed = false;
     int rc = 0;
-    memset(w, 0, sizeof *w);
     w->stored = true;
     w->how = "as the tensors of the files are stored";
     for (size_t i = 0; i < c->count && !rc; i++) {
         const struct tensor_view *t = &c->tensors[i];
-        struct weight one = {.name = t->name, .each = 1, .bytes = (double)t->bytes, .type = tensor_type_name(t)};
+        struct weight one = {.name = arena_strdup(arena, t->name, err),
+                             .each = 1,
+                             .bytes = (double)t->bytes,
+                             .type = tensor_type_name(t)};
+        if (!one.name)
+            return ERR_MEMORY;
         place(&one);
         one.layer = layer_of(t->name, a, one.part);
         if (is_overhead(c, t)) {
@@ -278,4 +282,11 @@ int weights_from_checkpoint(struct weights *w, const struct checkpoint *c, const
     if (packed)
         w->note = "low-bit codes are packed in wider containers; parameters are the codes inside";
     return rc ? rc : weights_sum(w, a, err);
+}
+
+int weights_from_checkpoint(struct weights *w, const struct checkpoint *c, const struct arch *a, struct arena *arena,
+                            struct error *err)
+{
+    memset(w, 0, sizeof *w);
+    return weights_add_checkpoint(w, c, a, arena, err);
 }

@@ -55,7 +55,7 @@ TEST(models_arch_builtin_models_have_their_published_size)
         REQUIRE_OK(arch_builtin(&a, arch_builtin_name(i), &arena, &e), &e);
         CHECK(strstr(a.source, "https://huggingface.co/") == a.source);
         CHECK(a.published > 0 || a.kind == ARCH_DIFFUSION);
-        if (a.published && !CHECK_NEAR(a.parameters, a.published, 0))
+        if (a.published > 0 && !CHECK_NEAR(a.parameters, a.published, 0))
             printf("    %s: %.0f\n", a.name, a.parameters - a.published);
         arena_release(&arena);
     }

@@ -242,7 +242,7 @@ TEST(plan_budget_shows_every_layout_that_can_be)
 TEST(plan_budget_refuses)
 {
     static const char *const v6e = "v6e:2x4", *const none = "v6e:3x3";
-    static const char *const tp16 = "tp=16", *const ep = "ep", *const pp = "pp=2";
+    static const char *const tp16 = "tp=16", *const ep = "ep", *const pp = "pp=2", *const ep2 = "ep=2";
     static const struct {
         struct budget_options o;
         int code;
@@ -278,6 +278,7 @@ TEST(plan_budget_refuses)
         {{.workload = "builtin:llama-3.1-8b", .targets = &v6e, .n_targets = 1, .layouts = &ep, .n_layouts = 1},
          ERR_USAGE,
          "this model has none"},
+        {{.params = "1B", .layouts = &ep2, .n_layouts = 1}, ERR_USAGE, "which weights are experts' is not known"},
         {{.params = "1B", .layouts = &pp, .n_layouts = 1}, ERR_USAGE, "layers, and how many there are is not known"},
         {{.workload = "builtin:flux2-klein-4b", .train = "adam-18"}, ERR_USAGE, "diffusion"},
         {{.workload = "builtin:llama-3.1-405b", .batch = INT64_C(1) << 40, .seq = INT64_C(1) << 40},
@@ -456,6 +457,61 @@ TEST(plan_budget_reads_gguf)
     o.workload = gguf_file("gemma3", keys, values, 3);
     CHECK_INT(budget_open(&b, &o, &e), ERR_INPUT);
     CHECK(strstr(e.message, "\"gemma3.attention.head_count\" is missing"));
+    budget_close(&b);
+}
+
+static const char *gguf_part(int i, const char *architecture, const uint8_t *split)
+{
+    static char path[512];
+    static struct gguf_bytes g;
+    struct error e = {0};
+    memset(&g, 0, sizeof g);
+    put(&g, "GGUF", 4);
+    put_u32(&g, 3);
+    put_u64(&g, 1);
+    put_u64(&g, 2);
+    put_text(&g, "general.architecture");
+    put_u32(&g, 8);
+    put_text(&g, architecture);
+    put_text(&g, "split.count");
+    put_u32(&g, 2); // u16
+    put(&g, split, 2);
+    put_text(&g, "t");
+    put_u32(&g, 1);
+    put_u64(&g, 32);
+    put_u32(&g, 0); // f32
+    put_u64(&g, 0);
+    g.n = (g.n + 31) / 32 * 32 + 128;
+    snprintf(path, sizeof path, "%s/big-%05d-of-00003.gguf", test_dir(), i);
+    CHECK_INT(file_write(path, g.data, g.n, &e), 0);
+    return path;
+}
+
+// A model over three files is counted whole, and a missing one is told.
+TEST(plan_budget_reads_split_gguf)
+{
+    static const uint8_t three[2] = {3, 0};
+    struct budget b;
+    struct error e = {0};
+    char first[512];
+    gguf_part(2, "rwkv7", three);
+    const char *third = gguf_part(3, "rwkv7", three);
+    struct budget_options o = {.workload = third, .weights_only = true};
+    CHECK_INT(budget_open(&b, &o, &e), ERR_INPUT);
+    CHECK(strstr(e.message, "give the first, whose name ends with -00001-of-00003.gguf"));
+    budget_close(&b);
+    snprintf(first, sizeof first, "%s", gguf_part(1, "rwkv7", three));
+    o.workload = first;
+    open_one(&b, o);
+    CHECK_NEAR(b.weights.parameters, 3 * 32, 0);
+    CHECK_NEAR(b.cases[0].device, 3 * 128, 0);
+    budget_close(&b);
+    char second[512];
+    snprintf(second, sizeof second, "%s/big-00002-of-00003.gguf", test_dir());
+    CHECK_INT(remove(second), 0);
+    error_clear(&e);
+    CHECK_INT(budget_open(&b, &o, &e), ERR_INPUT);
+    CHECK(strstr(e.where, "big-00002-of-00003.gguf"));
     budget_close(&b);
 }
 
