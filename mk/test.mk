@@ -2,11 +2,12 @@
 # make test       set-up, build, unit tests and command tests
 # make test-unit  unit tests alone
 # make test-cli   command tests alone
+# make test-xprof profiles that we write, read by XProf and protoc (the first time it makes their environment, 500 MB)
 # make asan       all tests under AddressSanitizer and UndefinedBehaviorSanitizer
 # make valgrind   the unit tests that load no plugin, under valgrind
 # make fuzz       every fuzz target, FUZZ_SECONDS each (20), two at a time, always trying the same inputs (FUZZ_SEED=1)
 # make fuzz-long  other inputs each time, for a minute each
-.PHONY: test test-setup test-unit test-cli asan valgrind fuzz fuzz-long fuzz-targets fuzz-run
+.PHONY: test test-setup test-unit test-cli test-xprof asan valgrind fuzz fuzz-long fuzz-targets fuzz-run
 
 TEST_ENV = TOP=$(CURDIR) BUILD=$(abspath $(BUILD))
 UNIT_SRCS := $(sort $(wildcard tests/unit/*.c))
@@ -35,6 +36,9 @@ test-unit: all $(BUILD)/test-unit
 	@$(TEST_ENV) $(BUILD)/test-unit
 test-cli: all $(BUILD)/test-unit $(TEST_TOOLS)
 	@$(TEST_ENV) tests/cli/run $(BUILD)/assay
+
+test-xprof: all $(BUILD)/test-unit
+	@tests/oracle/written_traces $(BUILD)
 
 # The plugin is not instrumented, so what it allocates for good is left out of the leak report. The worker that loads it
 # maps as much as it likes: a limit on address space would hit the shadow memory.

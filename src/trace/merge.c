@@ -10,6 +10,7 @@
 #include "base/interrupt.h"
 #include "base/pbwire.h"
 #include "trace/merge_programs.h"
+#include "trace/timeline_texts.h"
 #include "trace/xspace_write.h"
 
 #define PLANE_IDS 100000 // of one host: those of the next begin there
@@ -25,12 +26,13 @@ struct merge {
     int max_tpu, max_gpu; // the highest of this one
     struct str head, programs;
     struct merge_programs numbers;
-    struct idmap program_ids; // of the plane with the programs: rows that are taken
-    int64_t max_stat;         // of that plane
-    uint64_t next_row;        // for a row whose id is taken
-    bool renumber;            // this file has programs with other numbers
-    int64_t program_stat;     // the id of "program_id" in the plane that is being copied
-    struct str changed;       // an event or a row
+    struct idmap program_ids;         // of the plane with the programs: rows that are taken
+    struct timeline_texts stat_names; // of that plane: the id is the place, from 1 on
+    struct idmap stat_ids;            // from this file's to those
+    uint64_t next_row;                // for a row whose id is taken
+    bool renumber;                    // this file has programs with other numbers
+    int64_t program_stat;             // the id of "program_id" in the plane that is being copied
+    struct str changed;               // an event or a row
 };
 
 // ---- Names
@@ -84,8 +86,8 @@ static void find_program_stat(struct merge *m, const struct xplane *p)
     }
 }
 
-// A statistic whose ids are `shift` higher than they were.
-static void put_stat(const struct merge *m, struct slice body, uint32_t field, int64_t shift, struct str *out)
+// A statistic; with `moved`, in the plane with the programs: an id that leads nowhere is 0 there.
+static void put_stat(const struct merge *m, struct slice body, uint32_t field, bool moved, struct str *out)
 {
     struct pb_reader r = pb_reader(body.data, body.size), ids = r;
     struct pb_field f;
@@ -96,8 +98,9 @@ static void put_stat(const struct merge *m, struct slice body, uint32_t field, i
     }
     size_t stat = pb_begin(out, field);
     for (const uint8_t *from = r.at; pb_next(&r, &f) && !r.damage; from = r.at) {
-        if (f.wire == PB_VARINT && (f.number == 1 || f.number == 7)) // an id, a reference
-            pb_put_int(out, f.number, (int64_t)(f.value + (uint64_t)shift));
+        uint32_t id = 0;
+        if (moved && f.wire == PB_VARINT && (f.number == 1 || f.number == 7)) // an id, a reference
+            pb_put_uint(out, f.number, idmap_get(&m->stat_ids, (int64_t)f.value, &id) ? id : 0);
         else if (f.wire == PB_VARINT && (f.number == 3 || f.number == 4) && program)
             pb_put_uint(out, f.number, new_number(m, f.value));
         else
@@ -123,19 +126,18 @@ static void put_name(const struct merge *m, uint32_t field, struct slice name, s
     pb_end(out, text);
 }
 
-// An event (its statistics are fields 4) or a row of a table of events (fields 5, and its names are rewritten too),
-// without its id where the caller has written another.
-static void put_renumbered(const struct merge *m, struct slice body, uint32_t stats, int64_t shift, bool id,
-                           struct str *out)
+// An event (its statistics are fields 4) or a row of a table of events (fields 5, and its names are rewritten too).
+// What has moved to another plane has another id, which the caller writes.
+static void put_renumbered(const struct merge *m, struct slice body, uint32_t stats, bool moved, struct str *out)
 {
     struct pb_reader r = pb_reader(body.data, body.size);
     struct pb_field f;
     for (const uint8_t *from = r.at; pb_next(&r, &f) && !r.damage; from = r.at) {
         if (pb_is(&f, stats, PB_BYTES))
-            put_stat(m, f.body, stats, shift, out);
+            put_stat(m, f.body, stats, moved, out);
         else if (stats == 5 && m->renumber && (pb_is(&f, 2, PB_BYTES) || pb_is(&f, 4, PB_BYTES)))
             put_name(m, f.number, f.body, out);
-        else if (f.number != 1 || id)
+        else if (f.number != 1 || !moved)
             str_add_n(out, from, (size_t)(r.at - from));
     }
 }
@@ -154,8 +156,7 @@ static int take_row(struct merge *m, uint64_t wanted, bool *again, uint64_t *row
     return rc;
 }
 
-static int add_program(struct merge *m, const struct xplane *p, const struct xmeta *row, int64_t shift,
-                       struct error *err)
+static int add_program(struct merge *m, const struct xplane *p, const struct xmeta *row, struct error *err)
 {
     struct trace_program one = {.file = &m->t->files[m->file]};
     uint64_t id = (uint64_t)row->id, fresh;
@@ -174,29 +175,40 @@ static int add_program(struct merge *m, const struct xplane *p, const struct xme
     pb_put_uint(s, 1, fresh);
     size_t value = pb_begin(s, 2);
     pb_put_uint(s, 1, fresh);
-    put_renumbered(m, row->message, 5, shift, false, s);
+    put_renumbered(m, row->message, 5, true, s);
     pb_end(s, value);
     pb_end(s, entry);
     return 0;
 }
 
+// Each name has one id, whichever files it is from: XProf looks at one only.
+static int add_stat_name(struct merge *m, const struct xmeta *row, struct error *err)
+{
+    struct slice name = row->name;
+    uint32_t index = 0;
+    bool fresh = false, again;
+    int rc = 0;
+    if (!timeline_texts_find(&m->stat_names, name, 0, &index)) { // a copy: other files are open when it is compared
+        rc = slice_copy(&m->t->arena, &name, err);
+        if (!rc)
+            rc = timeline_texts_put(&m->stat_names, name, 0, &index, &fresh, err);
+    }
+    if (fresh)
+        xwrite_row(&m->programs, XPLANE_STAT_NAME, (int64_t)index + 1, name, (struct slice){NULL, 0});
+    return rc ? rc : idmap_put(&m->stat_ids, row->id, index + 1, &again, err);
+}
+
 static int add_programs(struct merge *m, const struct xplane *p, struct error *err)
 {
-    const int64_t before = m->max_stat;
-    struct str *s = &m->programs;
     int rc = 0;
-    for (size_t i = 0; i < p->stat_table.n_rows; i++) {
-        const struct xmeta *row = &p->stat_table.rows[i];
-        int64_t id = 0;
-        if (row->id < 0 || __builtin_add_overflow(row->id, before, &id))
-            continue;
-        m->max_stat = id > m->max_stat ? id : m->max_stat;
-        xwrite_row(s, XPLANE_STAT_NAME, id, row->name, (struct slice){NULL, 0});
-    }
+    idmap_release(&m->stat_ids);
+    idmap_init(&m->stat_ids);
+    for (size_t i = p->stat_table.n_rows; i-- > 0 && !rc;) // of an id that is there twice the last counts
+        rc = add_stat_name(m, &p->stat_table.rows[i], err);
     find_program_stat(m, p);
     for (size_t i = 0; i < p->event_table.n_rows && !rc; i++)
-        rc = add_program(m, p, &p->event_table.rows[i], before, err);
-    return rc ? rc : str_check(s, err);
+        rc = add_program(m, p, &p->event_table.rows[i], err);
+    return rc ? rc : str_check(&m->programs, err);
 }
 
 // ---- Planes
@@ -288,7 +300,7 @@ static size_t renumber_events(struct merge *m, struct slice line, bool write)
         if (!pb_is(&f, 4, PB_BYTES))
             continue;
         str_clear(&m->changed);
-        put_renumbered(m, f.body, 4, 0, true, &m->changed);
+        put_renumbered(m, f.body, 4, false, &m->changed);
         size += put_changed(m, 4, write);
     }
     return size;
@@ -329,7 +341,7 @@ static size_t put_row(struct merge *m, struct slice entry, bool write)
     for (const uint8_t *from = r.at; pb_next(&r, &f) && !r.damage; from = r.at) {
         if (pb_is(&f, 2, PB_BYTES)) {
             size_t row = pb_begin(&m->changed, 2);
-            put_renumbered(m, f.body, 5, 0, true, &m->changed);
+            put_renumbered(m, f.body, 5, false, &m->changed);
             pb_end(&m->changed, row);
         } else {
             str_add_n(&m->changed, from, (size_t)(r.at - from));
@@ -450,6 +462,8 @@ int trace_merge(struct trace *t, struct sink *out, struct trace_merged *done, st
     str_init(&m.programs);
     str_init(&m.changed);
     idmap_init(&m.program_ids);
+    idmap_init(&m.stat_ids);
+    timeline_texts_init(&m.stat_names);
     int rc = trace_epochs(t, &m.epochs, err);
     done->epochs = m.epochs;
     if (!rc)
@@ -469,6 +483,8 @@ int trace_merge(struct trace *t, struct sink *out, struct trace_merged *done, st
         sink_text(out, t->files[i].host);
     }
     idmap_release(&m.program_ids);
+    idmap_release(&m.stat_ids);
+    timeline_texts_release(&m.stat_names);
     str_release(&m.programs);
     str_release(&m.changed);
     str_release(&m.head);

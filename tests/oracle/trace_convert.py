@@ -249,4 +249,5 @@ def main():
             check(assay, path, folder)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -113,6 +113,11 @@ TEST(trace_merge_different_programs)
         // The entry, its number inside and the number of its row say the same.
         const struct xplane *p = xspace_plane(&m.t.files[0].space, "/host:metadata");
         REQUIRE(p && p->event_table.n_rows == 6);
+        // XProf looks at one statistic of a name only.
+        for (size_t k = 0; k < p->stat_table.n_rows; k++) {
+            for (size_t j = 0; j < k; j++)
+                CHECK(!slice_equal(p->stat_table.rows[j].name, p->stat_table.rows[k].name));
+        }
         for (size_t k = 0; k < 6; k++) {
             struct xstats walk = xmeta_stats(p, &p->event_table.rows[k]);
             struct xstat s;
