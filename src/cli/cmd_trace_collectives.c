@@ -46,12 +46,15 @@ static void rate_columns(struct table *t)
     table_origin(t, ORIGIN_DERIVED);
     table_column(t, "bus", "GB/s", TABLE_RIGHT, 2);
     table_origin(t, ORIGIN_DERIVED);
+    table_column(t, "of links", "%", TABLE_RIGHT, 4);
+    table_origin(t, ORIGIN_DERIVED);
 }
 
-static void rate_cells(struct table *t, const struct trace_collective *c)
+static void rate_cells(struct table *t, const struct trace_collectives *all, const struct trace_collective *c)
 {
     table_number(t, trace_collective_rate(c) * 1e-9, NULL);
     table_number(t, trace_collective_bus_rate(c) * 1e-9, NULL);
+    table_number(t, 100 * trace_collective_bus_rate(c) / trace_collectives_links(all).value, NULL);
 }
 
 // "4 x 2", or which devices they are.
@@ -88,7 +91,7 @@ static void rows_table(struct table *t, const struct trace_collectives *c)
         group_cell(t, r, false);
         group_cell(t, r, true);
         times_cells(t, &r->times);
-        rate_cells(t, r);
+        rate_cells(t, c, r);
     }
 }
 
@@ -113,7 +116,7 @@ static void kinds_table(struct table *t, const struct trace_collectives *c)
         group_cell(t, r, true);
         table_count(t, (double)r->operations);
         times_cells(t, &r->times);
-        rate_cells(t, r);
+        rate_cells(t, c, r);
         table_number(t, trace_bus_factor(r->kind, r->group_size), NULL);
     }
 }
@@ -158,6 +161,9 @@ static void group_remarks(struct str *s, const struct trace_collectives *c)
     str_add(s, named ? ". " : "");
     if (logical)
         str_add(s, "A program has no device assignment: its own numbers are taken for those of devices. ");
+    const struct quantity links = trace_collectives_links(c);
+    if (rates && !isnan(links.value))
+        str_addf(s, "Links: %.4g GB/s one way for each device, by the chip table. ", links.value * 1e-9);
     if (rates)
         str_add(s, "Rate is the size over the transfer time, bus what that makes of the links: the rate times the "
                    "factor of kind and group size. ");
@@ -166,16 +172,22 @@ static void group_remarks(struct str *s, const struct trace_collectives *c)
 static void remarks(struct cli *cli, const struct trace_collectives *c)
 {
     struct str s;
-    uint64_t runs = 0, matched = 0, partners = 0;
+    uint64_t runs = 0, matched = 0, partial = 0, partners = 0;
     str_init(&s);
     for (size_t i = 0; i < c->n_rows; i++) {
         runs += c->rows[i].times.runs;
         matched += c->rows[i].times.matched;
+        partial += c->rows[i].times.partial;
         partners += strcmp(c->rows[i].kind, "copy") != 0 ? c->rows[i].times.runs : 0;
     }
     str_addf(&s, "%" PRIu64 " runs on %zu devices. ", runs, c->found.n);
     if (matched)
         str_add(&s, "Waiting is the time until the last device of the group had started, transfer the rest. ");
+    if (partial)
+        str_addf(&s,
+                 "Of %" PRIu64 " runs other devices of the group are not in the profile: if these came later, the "
+                 "waiting was longer and the transfer shorter. ",
+                 partial);
     if (partners > matched)
         str_addf(&s,
                  "Of %" PRIu64 " runs no partner is in the profile: their waiting cannot be told from the transfer. ",

@@ -111,7 +111,10 @@ static void alive_row(struct table *t, const struct trace_allocator *a, const st
         trace_cell(t, b->shape);
     else
         table_cell(t, type ? type : "");
-    table_number(t, b->blocks ? (double)b->blocks : NAN, NULL);
+    if (b->blocks)
+        table_count(t, (double)b->blocks);
+    else
+        table_number(t, NAN, NULL);
     table_number(t, all * 1e-6, NULL);
     table_number(t, a->peak_bytes > 0 ? 100 * all / (double)a->peak_bytes : NAN, NULL);
 }

@@ -25,6 +25,7 @@ struct run {
     uint64_t ordinal; // among the device's runs of the operation
     int64_t hidden_ps;
     int64_t wait_ps; // -1: no partner in the profile
+    bool partial;    // others of the group are not in the profile
 };
 
 // An end or a start that waits for its partner.
@@ -450,12 +451,15 @@ static int by_time(const void *a, const void *b)
 // Runs of one collective: what each spent until the last had started.
 static void settle(struct run *runs, size_t n)
 {
+    const struct trace_group_set *set = runs->facts ? runs->facts->set : NULL;
+    size_t members = set && runs->group >= 0 ? set->groups[runs->group].n : 0; // 0: not known
     int64_t last = INT64_MIN;
     for (size_t i = 0; i < n; i++)
         last = runs[i].start_ps > last ? runs[i].start_ps : last;
     for (size_t i = 0; i < n; i++) {
         int64_t whole = runs[i].end_ps - runs[i].start_ps, wait = last - runs[i].start_ps;
         runs[i].wait_ps = n < 2 ? -1 : wait < whole ? wait : whole;
+        runs[i].partial = n < members;
     }
 }
 
@@ -498,6 +502,7 @@ static void count(struct trace_collective_times *t, const struct run *r)
     if (r->wait_ps < 0)
         return;
     t->matched++;
+    t->partial += r->partial;
     t->wait_ps = add_saturated(t->wait_ps, r->wait_ps);
     t->transfer_ps = add_saturated(t->transfer_ps, whole - r->wait_ps);
 }

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/quantity.h"
 #include "trace/collectives_group.h"
 
 struct trace_collective_times {
@@ -17,7 +18,8 @@ struct trace_collective_times {
     int64_t hidden_ps; // of it, while the device computed
     // Of the runs whose partners are in the profile too.
     uint64_t matched;
-    int64_t wait_ps, transfer_ps; // they add up to the total of these runs
+    uint64_t partial; // of these: other devices of the group are not in the profile, and may have come later
+    int64_t wait_ps, transfer_ps; // they add up to the total of the runs that are matched
 };
 
 // One operation of one program, all devices added up.
@@ -70,5 +72,9 @@ double trace_bus_factor(const char *kind, int64_t n);
 double trace_collective_rate(const struct trace_collective *c);
 // That times the factor: what each device's links carried.
 double trace_collective_bus_rate(const struct trace_collective *c);
+// What the links of one device can carry one way, in B/s, by the chip table: half of what it says of all links and both
+// directions. Without a value, and with the reason, where the profile's devices are none that the table has links of,
+// or of several kinds.
+struct quantity trace_collectives_links(const struct trace_collectives *c);
 
 #endif

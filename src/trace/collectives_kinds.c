@@ -37,6 +37,27 @@ double trace_collective_bus_rate(const struct trace_collective *c)
     return trace_collective_rate(c) * trace_bus_factor(c->kind, c->group_size);
 }
 
+struct quantity trace_collectives_links(const struct trace_collectives *c)
+{
+    const struct chip *chip = NULL;
+    for (size_t i = 0; i < c->found.n; i++) {
+        const struct chip *own = c->found.items[i].chip;
+        if (!own || (chip && chip != own))
+            return quantity_make(NAN, "B/s", ORIGIN_SHEET,
+                                 own ? "the profile has devices of several kinds"
+                                     : "the chip table has no such device");
+        chip = own;
+    }
+    if (!chip)
+        return quantity_make(NAN, "B/s", ORIGIN_SHEET, "the profile has no device");
+    struct quantity all = chip_interconnect(chip);
+    if (isnan(all.value))
+        return all;
+    return quantity_make(all.value / 2 / (chip->devices_per_chip > 0 ? chip->devices_per_chip : 1), "B/s",
+                         ORIGIN_DERIVED,
+                         "half of what all links of a chip carry in both directions, shared by its devices");
+}
+
 static int by_key(const void *a, const void *b)
 {
     const struct trace_collective *x = a, *y = b;
@@ -70,6 +91,7 @@ static void add(struct trace_collective *to, const struct trace_collective *c)
     t->total_ps = add_saturated(t->total_ps, c->times.total_ps);
     t->hidden_ps = add_saturated(t->hidden_ps, c->times.hidden_ps);
     t->matched += c->times.matched;
+    t->partial += c->times.partial;
     t->wait_ps = add_saturated(t->wait_ps, c->times.wait_ps);
     t->transfer_ps = add_saturated(t->transfer_ps, c->times.transfer_ps);
 }

@@ -25,11 +25,12 @@ static void times_json(struct jw *w, const struct trace_collective_times *t)
     jw_kv_int(w, "hidden_ps", t->hidden_ps);
     jw_kv_int(w, "exposed_ps", t->total_ps - t->hidden_ps);
     jw_kv_uint(w, "matched", t->matched);
+    jw_kv_uint(w, "partial", t->partial);
     known(w, "wait_ps", t->wait_ps, t->matched > 0);
     known(w, "transfer_ps", t->transfer_ps, t->matched > 0);
 }
 
-static void rates_json(struct jw *w, const struct trace_collective *c)
+static void rates_json(struct jw *w, const struct trace_collective *c, const struct quantity *links)
 {
     const char *none = c->bytes < 0       ? "the size is not known: the operation's HLO is not in the profile"
                        : c->times.matched ? "no time was spent on the transfer"
@@ -51,9 +52,16 @@ static void rates_json(struct jw *w, const struct trace_collective *c)
                                    isnan(rate)     ? none
                                    : isnan(factor) ? no_factor
                                                    : "bus bandwidth: rate times bus_factor"));
+    double share = rate * factor / links->value;
+    quantity_json_kv(w, "of_links",
+                     quantity_make(share, "1", ORIGIN_DERIVED,
+                                   isnan(rate)           ? none
+                                   : isnan(factor)       ? no_factor
+                                   : isnan(links->value) ? links->source
+                                                         : "bus_rate over links"));
 }
 
-static void facts_json(struct jw *w, const struct trace_collective *c)
+static void facts_json(struct jw *w, const struct trace_collective *c, const struct quantity *links)
 {
     jw_kv_string(w, "kind", c->kind);
     jw_kv_bool(w, "is_async", c->is_async);
@@ -63,10 +71,10 @@ static void facts_json(struct jw *w, const struct trace_collective *c)
     known(w, "group_set", c->set ? (int64_t)c->set->index : 0, c->set != NULL);
     jw_kv_uint(w, "devices", c->devices);
     times_json(w, &c->times);
-    rates_json(w, c);
+    rates_json(w, c, links);
 }
 
-static void row_json(struct jw *w, const struct trace_collective *c)
+static void row_json(struct jw *w, const struct trace_collective *c, const struct quantity *links)
 {
     char id[24];
     snprintf(id, sizeof id, "%" PRIu64, c->program_id);
@@ -74,7 +82,7 @@ static void row_json(struct jw *w, const struct trace_collective *c)
     jw_kv_slice(w, "name", c->name);
     jw_kv_string(w, "program_id", c->program_id ? id : NULL); // beyond 2^53
     jw_kv_slice(w, "module", c->module);
-    facts_json(w, c);
+    facts_json(w, c, links);
     jw_object_end(w);
 }
 
@@ -96,18 +104,20 @@ static void set_json(struct jw *w, const struct trace_group_set *s)
 
 void trace_collectives_json(const struct trace *t, const struct trace_collectives *c, struct jw *w)
 {
+    const struct quantity links = trace_collectives_links(c);
     jw_object(w);
+    quantity_json_kv(w, "links", links);
     jw_key(w, "collectives");
     jw_array(w);
     for (size_t i = 0; i < c->n_rows; i++)
-        row_json(w, &c->rows[i]);
+        row_json(w, &c->rows[i], &links);
     jw_array_end(w);
     jw_key(w, "kinds");
     jw_array(w);
     for (size_t i = 0; i < c->n_kinds; i++) {
         jw_object(w);
         jw_kv_uint(w, "operations", c->kinds[i].operations);
-        facts_json(w, &c->kinds[i]);
+        facts_json(w, &c->kinds[i], &links);
         jw_object_end(w);
     }
     jw_array_end(w);

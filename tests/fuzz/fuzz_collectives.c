@@ -10,7 +10,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void times(const struct trace_collective_times *t)
 {
-    if (t->matched > t->runs || t->total_ps < 0 || t->hidden_ps < 0 || t->hidden_ps > t->total_ps)
+    if (t->matched > t->runs || t->partial > t->matched || t->total_ps < 0 || t->hidden_ps < 0 ||
+        t->hidden_ps > t->total_ps)
         abort();
     if (t->wait_ps < 0 || t->transfer_ps < 0 || t->wait_ps > t->total_ps || t->transfer_ps > t->total_ps)
         abort();

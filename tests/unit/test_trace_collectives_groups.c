@@ -96,7 +96,7 @@ static bool same_groups(const struct trace_group_set *s, const json_t *groups)
 static void check_row(const struct trace_collective *r, const json_t *want, int64_t first, int64_t last)
 {
     const json_t *groups = json_object_get(want, "groups");
-    int64_t wait = 0, transfer = 0, matched = 0;
+    int64_t wait = 0, transfer = 0, matched = 0, partial = 0;
     for (size_t i = 0; i < json_array_size(groups); i++) {
         const json_t *g = json_array_get(groups, i);
         int64_t latest = -1, n = 0;
@@ -109,6 +109,7 @@ static void check_row(const struct trace_collective *r, const json_t *want, int6
                     wait += (latest - d) * APART_PS;
                     transfer += LAST_PS - latest * APART_PS;
                     matched++;
+                    partial += n < (int64_t)json_array_size(g);
                 }
                 n += !pass;
                 latest = d > latest ? d : latest;
@@ -121,6 +122,7 @@ static void check_row(const struct trace_collective *r, const json_t *want, int6
     CHECK_INT(r->bytes, json_integer_value(json_object_get(want, "size")));
     CHECK_INT(r->devices, last - first + 1);
     CHECK_INT(r->times.matched, matched);
+    CHECK_INT(r->times.partial, partial);
     CHECK_INT(r->times.wait_ps, wait);
     CHECK_INT(r->times.transfer_ps, transfer);
     double factor = fixture_number(want, "factor"), rate = trace_collective_rate(r);
@@ -214,4 +216,23 @@ TEST(trace_collectives_groups_as_text)
     trace_group_text(&text, &s, 8);
     CHECK_STR(str_text(&text), "{0-3,8} and 1 more");
     str_release(&text);
+}
+
+// Half of all links in both directions; nothing for a device that is not in the table, or for two kinds.
+TEST(trace_collectives_links_of_the_chip_table)
+{
+    const struct chip *chip, *other;
+    struct error e = {0};
+    REQUIRE_OK(chip_find("v6e", &chip, &e), &e);
+    REQUIRE_OK(chip_find("h100", &other, &e), &e);
+    struct trace_device devices[] = {{.chip = chip}, {.chip = chip}};
+    struct trace_collectives c = {.found = {.items = devices, .n = 2}};
+    CHECK(trace_collectives_links(&c).value == chip_interconnect(chip).value / 2);
+    CHECK_INT(trace_collectives_links(&c).origin, ORIGIN_DERIVED);
+    devices[1].chip = other;
+    CHECK(isnan(trace_collectives_links(&c).value));
+    devices[1].chip = NULL;
+    CHECK(isnan(trace_collectives_links(&c).value));
+    c.found.n = 0;
+    CHECK(isnan(trace_collectives_links(&c).value));
 }
