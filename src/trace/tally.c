@@ -33,7 +33,8 @@ void tally_ids(struct tally_ids *ids, const struct xplane *p, const char *stat)
 
 static uint64_t hash(const struct tally *t, const struct tally_key *k)
 {
-    return mix64(mix64(mix64(mix64(t->secret ^ (uint64_t)k->metadata_id) ^ k->hlo) ^ k->program) ^ k->value);
+    uint64_t h = mix64(mix64(mix64(t->secret ^ (uint64_t)k->metadata_id) ^ k->hlo) ^ k->program);
+    return k->value ? mix64(h ^ k->value) : h; // the innermost loop, mostly without
 }
 
 static bool same(const struct tally_key *a, const struct tally_key *b)
