@@ -313,6 +313,7 @@ static int add_event(struct conversion *c, const struct xevent *e, struct error 
     if (rc)
         return rc;
     struct form_op *op = pipe_op(&c->pipe, FORM_BEGIN, lane->track, start_ps);
+    op->derived = 0;
     op->row = xtable_find(rows, e->metadata_id);
     op->duration_ps = e->duration_ps;
     op->text = e->stats;

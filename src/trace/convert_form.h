@@ -11,7 +11,7 @@
 
 // Tracks whose events are told in the order of time, all together: those of a line, and those of each derived one.
 #define FORM_STREAMS   3
-#define FORM_CHUNK_OPS 2048
+#define FORM_CHUNK_OPS 4096
 
 enum flow_way { FLOW_NONE, FLOW_OUT, FLOW_IN };
 

@@ -368,8 +368,17 @@ static void add_stats(struct perfetto *p, struct str *out, struct slice bytes, s
     struct pb_reader r = pb_reader(bytes.data, bytes.size);
     struct pb_field s, value;
     int64_t id;
-    while (pb_next(&r, &s)) {
-        if (!pb_is(&s, 4, PB_BYTES) || add_plain(p, out, s.body, flow) || !read_stat(s.body, &id, &value))
+    for (;;) {
+        const uint8_t *at = r.at;
+        if (r.end - at > 2 && at[0] == (4 << 3 | PB_BYTES) && at[1] < 0x80 && r.end - at - 2 >= at[1]) {
+            s.body = (struct slice){at + 2, at[1]};
+            r.at = at + 2 + at[1];
+        } else if (!pb_next(&r, &s)) {
+            break;
+        } else if (!pb_is(&s, 4, PB_BYTES)) {
+            continue;
+        }
+        if (add_plain(p, out, s.body, flow) || !read_stat(s.body, &id, &value))
             continue;
         add_stat(p, out, id, &value, 0);
         if (value.wire == PB_VARINT)

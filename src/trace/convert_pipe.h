@@ -47,6 +47,7 @@ int pipe_run(struct pipe *p, struct threads *threads, struct error *err);
 // Makes room by writing out what is there.
 void pipe_spill(struct pipe *p);
 
+// What an op of its kind has beside these three the caller sets.
 static inline struct form_op *pipe_op(struct pipe *p, enum form_what what, const struct form_track *track, int64_t ps)
 {
     struct form_chunk *k = &p->filler->chunk;
@@ -60,7 +61,9 @@ static inline struct form_op *pipe_op(struct pipe *p, enum form_what what, const
             *latest = ps > *latest ? ps : *latest;
     }
     struct form_op *op = &k->ops[k->n++];
-    *op = (struct form_op){.what = what, .track = track, .ps = ps};
+    op->what = what;
+    op->track = track;
+    op->ps = ps;
     return op;
 }
 

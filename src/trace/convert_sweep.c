@@ -62,8 +62,11 @@ static int tell_slice(struct sweep *s, struct pipe *p, struct slice name, int64_
                       struct error *err)
 {
     struct form_op *op = pipe_op(p, FORM_BEGIN, s->track, ps);
+    op->fresh = false;
     op->duration_ps = duration_ps;
+    op->row = NULL;
     op->text = name;
+    op->metadata_id = op->occurrences = 0;
     return number(s, name, op, err);
 }
 
