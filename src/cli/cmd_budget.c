@@ -122,6 +122,38 @@ static void describe_job(struct cli *cli, const struct budget *b, int64_t batch)
     str_release(&s);
 }
 
+// What the model's weights are, by part and type, before any layout.
+static int print_weights(struct cli *cli, const struct budget *b, struct error *err)
+{
+    struct weight_total rows[24];
+    size_t n = weights_totals(&b->weights, &b->arch, true, true, rows, sizeof rows / sizeof *rows);
+    char text[FORMAT_MAX];
+    struct table t;
+    if (n < 2)
+        return 0;
+    table_init(&t);
+    table_column(&t, "weights of", NULL, TABLE_LEFT, 0);
+    table_column(&t, "stored as", NULL, TABLE_LEFT, 0);
+    table_column(&t, "parameters", NULL, TABLE_RIGHT, 1);
+    table_column(&t, "values", "GB", TABLE_RIGHT, 0);
+    table_origin(&t, b->weights.stored ? ORIGIN_SHEET : ORIGIN_DERIVED);
+    table_column(&t, "scales", "GB", TABLE_RIGHT, 2);
+    table_origin(&t, b->weights.stored ? ORIGIN_SHEET : ORIGIN_DERIVED);
+    for (size_t i = 0; i < n; i++) {
+        table_row(&t);
+        table_cell(&t, rows[i].part);
+        table_cell(&t, rows[i].type);
+        format_count(text, rows[i].elements);
+        table_number(&t, rows[i].elements, text);
+        bytes_cells(&t, rows[i].bytes);
+        bytes_cells(&t, rows[i].scale_bytes);
+    }
+    int rc = table_print(&t, &cli->out, TABLE_TEXT, (size_t)cli->width, cli->color, err);
+    table_release(&t);
+    str_add_char(&cli->out, '\n');
+    return rc;
+}
+
 static int print_rows(struct cli *cli, const struct budget_case *c, struct error *err)
 {
     struct table t;
@@ -336,7 +368,9 @@ static int print_text(struct cli *cli, struct budget *b, struct error *err)
     describe_job(cli, b, b->n_cases == 1 ? b->cases[0].batch : b->job.batch);
     str_add_char(&cli->out, '\n');
     if (b->n_cases == 1) {
-        rc = print_rows(cli, &b->cases[0], err);
+        rc = print_weights(cli, b, err);
+        if (!rc)
+            rc = print_rows(cli, &b->cases[0], err);
         str_add_char(&cli->out, '\n');
         verdict(cli, b, &b->cases[0]);
         if (!rc)

@@ -79,8 +79,7 @@ static void weight_rows(struct sheet *s, const struct budget_job *job, const str
     double fsdp = (double)l->ways[LAYOUT_FSDP], dp = (double)l->ways[LAYOUT_DP];
     const struct weights *w = job->weights;
     double shards = l->zero >= 1 ? fsdp * dp : fsdp, grad_shards = l->zero >= 2 ? fsdp * dp : fsdp;
-    row(s, BUDGET_WEIGHTS, "weights", w->bytes + w->scale_bytes, local->bytes / fsdp,
-        "%s: %.0f parameters, %.0f B of values and %.0f B of scales%s", w->how, w->parameters, w->bytes, w->scale_bytes,
+    row(s, BUDGET_WEIGHTS, "weights", w->bytes + w->scale_bytes, local->bytes / fsdp, "%s%s", w->how,
         fsdp > 1 ? "; divided by fsdp" : "");
     if (job->train) {
         const struct recipe *r = &job->recipe;

@@ -49,16 +49,19 @@ static void model_json(const struct budget *b, struct jw *w)
     jw_object_end(w);
 }
 
-static void totals_json(const struct weight_total *rows, size_t n, const char *key, const char *how, struct jw *w)
+static void totals_json(const struct budget *b, const char *key, bool by_part, bool by_type, struct jw *w)
 {
+    struct weight_total rows[48];
+    size_t n = weights_totals(&b->weights, &b->arch, by_part, by_type, rows, sizeof rows / sizeof *rows);
     jw_key(w, key);
     jw_array(w);
     for (size_t i = 0; i < n; i++) {
         jw_object(w);
-        jw_kv_string(w, "name", rows[i].name);
+        jw_kv_string(w, "part", rows[i].part);
+        jw_kv_string(w, "type", rows[i].type);
         jw_kv_double(w, "parameters", rows[i].elements);
-        bytes(w, "bytes", rows[i].bytes, how);
-        bytes(w, "scale_bytes", rows[i].scale_bytes, how);
+        bytes(w, "bytes", rows[i].bytes, b->weights.how);
+        bytes(w, "scale_bytes", rows[i].scale_bytes, b->weights.how);
         jw_object_end(w);
     }
     jw_array_end(w);
@@ -66,7 +69,6 @@ static void totals_json(const struct weight_total *rows, size_t n, const char *k
 
 static void weights_json(const struct budget *b, struct jw *w)
 {
-    struct weight_total rows[24];
     const struct weights *v = &b->weights;
     jw_key(w, "weights");
     jw_object(w);
@@ -78,8 +80,9 @@ static void weights_json(const struct budget *b, struct jw *w)
                                    ORIGIN_DERIVED, v->parameters > 0 ? "8 * all bytes / parameters" : "no parameters"));
     bytes(w, "unpacked_bytes", v->unpacked_bytes, "what is more where codes below 8 bits take a byte each");
     jw_kv_string(w, "note", v->note);
-    totals_json(rows, weights_by_part(v, &b->arch, rows, 24), "parts", v->how, w);
-    totals_json(rows, weights_by_type(v, &b->arch, rows, 24), "types", v->how, w);
+    totals_json(b, "parts", true, false, w);
+    totals_json(b, "types", false, true, w);
+    totals_json(b, "groups", true, true, w);
     jw_object_end(w);
 }
 

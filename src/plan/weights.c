@@ -192,49 +192,52 @@ int weights_under_policy(struct weights *w, const struct weights *from, const st
 // --- totals
 // -----------------------------------------------------------------------------------------------------------------
 
-// Adds to the row of that name, or makes one; what finds no place goes to the last row.
-static size_t tally(struct weight_total *out, size_t n, size_t max, const char *name, const struct weight *one,
-                    double copies)
+static bool same(const char *a, const char *b)
 {
-    size_t i = 0;
-    while (i < n && strcmp(out[i].name, name) != 0)
-        i++;
-    if (i == n && n == max)
-        i = max - 1;
-    else if (i == n)
-        out[n++] = (struct weight_total){.name = name};
-    out[i].elements += copies * one->elements;
-    out[i].bytes += copies * one->bytes;
-    out[i].scale_bytes += copies * one->scale_bytes;
-    return n;
+    return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-static size_t totals(const struct weights *w, const struct arch *a, bool by_part, struct weight_total *out, size_t max)
+// The row of that part and type, made where there is none; what finds no place goes to the last row.
+static struct weight_total *row_of(struct weight_total *out, size_t *n, size_t max, const char *part, const char *type)
+{
+    for (size_t i = 0; i < *n; i++) {
+        if (same(out[i].part, part) && same(out[i].type, type))
+            return &out[i];
+    }
+    if (*n == max)
+        return &out[max - 1];
+    out[*n] = (struct weight_total){.part = part, .type = type};
+    return &out[(*n)++];
+}
+
+static double all_bytes(const struct weight_total *t)
+{
+    return t->bytes + t->scale_bytes;
+}
+
+size_t weights_totals(const struct weights *w, const struct arch *a, bool by_part, bool by_type,
+                      struct weight_total *out, size_t max)
 {
     size_t n = 0;
     for (size_t i = 0; i < w->n; i++) {
         const struct weight *one = &w->list[i];
-        n = tally(out, n, max, by_part ? arch_part_name(one->part) : one->type, one,
-                  weight_copies(one, a, 0, a ? a->layers : 0));
+        double copies = weight_copies(one, a, 0, a ? a->layers : 0);
+        if (copies <= 0)
+            continue;
+        struct weight_total *t =
+            row_of(out, &n, max, by_part ? arch_part_name(one->part) : NULL, by_type ? one->type : NULL);
+        t->elements += copies * one->elements;
+        t->bytes += copies * one->bytes;
+        t->scale_bytes += copies * one->scale_bytes;
     }
     for (size_t i = 1; i < n; i++) { // few rows: by insertion
         struct weight_total row = out[i];
         size_t k = i;
-        for (; k && out[k - 1].bytes < row.bytes; k--)
+        for (; k && all_bytes(&out[k - 1]) < all_bytes(&row); k--)
             out[k] = out[k - 1];
         out[k] = row;
     }
     return n;
-}
-
-size_t weights_by_part(const struct weights *w, const struct arch *a, struct weight_total *out, size_t max)
-{
-    return totals(w, a, true, out, max);
-}
-
-size_t weights_by_type(const struct weights *w, const struct arch *a, struct weight_total *out, size_t max)
-{
-    return totals(w, a, false, out, max);
 }
 
 // --- on a device

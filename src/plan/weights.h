@@ -36,9 +36,9 @@ struct weights {
     const char *note;                      // NULL: nothing
 };
 
-// Bytes of a type or a group in the list above, for people.
+// What tensors of one part, of one type, or of one part in one type take.
 struct weight_total {
-    const char *name;
+    const char *part, *type; // NULL: of any
     double elements, bytes, scale_bytes;
 };
 
@@ -57,9 +57,9 @@ int weights_under_policy(struct weights *w, const struct weights *from, const st
 // Codes below 8 bits take a byte each: int4 held in int8 arrays.
 void weights_unpack(struct weights *w);
 
-// Totals by part, or by type; at most `max`, those of most bytes first. Returns how many.
-size_t weights_by_part(const struct weights *w, const struct arch *a, struct weight_total *out, size_t max);
-size_t weights_by_type(const struct weights *w, const struct arch *a, struct weight_total *out, size_t max);
+// Totals by part, by type, or (both) by part and type; at most `max`, those of most bytes first. Returns how many.
+size_t weights_totals(const struct weights *w, const struct arch *a, bool by_part, bool by_type,
+                      struct weight_total *out, size_t max);
 
 // On the fullest device, before fsdp and zero divide.
 struct weights_local {

@@ -85,12 +85,19 @@ TEST(plan_weights_under_policies)
     CHECK_NEAR(under.bytes, matrices + 4 * vectors, 0);
     // Totals say the same as the sum.
     struct weight_total totals[16];
-    size_t n = weights_by_part(&under, &a, totals, 16);
-    double sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += totals[i].bytes;
-    CHECK_NEAR(sum, under.bytes, 0);
-    CHECK_STR(totals[0].name, "mlp");
+    for (int by = 1; by < 4; by++) {
+        size_t n = weights_totals(&under, &a, by & 1, by & 2, totals, 16);
+        double sum = 0;
+        for (size_t i = 0; i < n; i++)
+            sum += totals[i].bytes;
+        CHECK_NEAR(sum, under.bytes, 0);
+        CHECK_INT(n, by == 1 ? 5 : by == 2 ? 2 : 5); // parts; matrices and vectors; and no part has both
+        CHECK_STR(totals[0].part ? totals[0].part : "any", by & 1 ? "mlp" : "any");
+        CHECK_STR(totals[0].type ? totals[0].type : "any", by & 2 ? "s4" : "any");
+    }
+    // Too few rows: the last takes the rest.
+    CHECK_INT(weights_totals(&under, &a, true, true, totals, 2), 2);
+    CHECK_NEAR(totals[0].bytes + totals[1].bytes, under.bytes, 0);
     arena_release(&arena);
 }
 
