@@ -9,6 +9,7 @@
 #include "ir/policy.h"
 #include "lab/price.h"
 #include "lab/price_layout.h"
+#include "lab/price_whatif.h"
 #include "plan/layout.h"
 #include "report/format.h"
 #include "report/table.h"
@@ -265,6 +266,87 @@ static int print_layouts(struct cli *cli, struct price *p, struct error *err)
     return rc;
 }
 
+static int print_changes(struct cli *cli, const struct what_ifs *w, struct error *err)
+{
+    struct table t;
+    char title[80];
+    snprintf(title, sizeof title, "what if, on %s", w->chip->name);
+    table_init(&t);
+    table_column(&t, title, NULL, TABLE_LEFT, 0);
+    static const char *const titles[] = {"off the rows", "share", "off the single", "share"}, *const units[] = {
+                                                                                                  "us", "%", "us", "%"};
+    for (int i = 0; i < 4; i++) {
+        table_column(&t, titles[i], units[i], TABLE_RIGHT, i < 2 ? 1 : 2);
+        table_origin(&t, ORIGIN_DERIVED);
+    }
+    for (int i = 0; i < w->n; i++) {
+        const struct what_if *one = &w->list[i];
+        table_row(&t);
+        table_cellf(&t, "%s%s", one->name, one->counted ? " (counted already)" : "");
+        table_number(&t, one->rows_us, NULL);
+        table_number(&t, 100 * one->rows_share, NULL);
+        table_number(&t, one->single_us, NULL);
+        table_number(&t, 100 * one->single_share, NULL);
+    }
+    return table_end(cli, &t, err);
+}
+
+static int print_batches(struct cli *cli, struct price *p, size_t k, const struct what_ifs *w, struct error *err)
+{
+    struct batch_price batches[WHAT_IF_MAX_BATCHES];
+    struct table t;
+    int n, rc = price_batches(&p->options, p, k, batches, &n, err);
+    if (rc || !n)
+        return rc;
+    table_init(&t);
+    table_column(&t, "another batch", NULL, TABLE_RIGHT, 0);
+    for (int i = 0; i < 2; i++) {
+        table_column(&t, i ? "single floor, each" : "sum of row floors, each", "us", TABLE_RIGHT, 1);
+        table_origin(&t, ORIGIN_DERIVED);
+    }
+    for (int i = -1; i < n; i++) {
+        double here = (double)p->request.batch;
+        table_row(&t);
+        table_count(&t, i < 0 ? here : (double)batches[i].batch);
+        table_number(&t, i < 0 ? w->now.time[WHOLE_ROWS].value / here : batches[i].rows_us, NULL);
+        table_number(&t, i < 0 ? w->now.time[WHOLE_SINGLE].value / here : batches[i].single_us, NULL);
+    }
+    return table_end(cli, &t, err);
+}
+
+static int print_what_ifs(struct cli *cli, struct price *p, struct error *err)
+{
+    int rc = 0;
+    for (size_t k = 0; k < p->n_chips && p->options.what_if && !rc; k++) {
+        struct what_ifs w;
+        struct str note;
+        rc = price_what_ifs(p, k, &w, err);
+        if (!rc)
+            rc = print_changes(cli, &w, err);
+        if (!rc)
+            rc = print_batches(cli, p, k, &w, err);
+        if (rc)
+            break;
+        str_init(&note);
+        str_add(&note, "Bound by arithmetic from a batch of: ");
+        for (int i = 0; i < p->request.n_parts; i++) {
+            str_addf(&note, "%s%s ", i ? ", " : "", p->request.parts[i].name);
+            if (isnan(w.compute_bound_batch[i]))
+                str_add(&note, "never (what grows with the batch takes longer to move than to compute)");
+            else
+                str_addf(&note, "%.0f", w.compute_bound_batch[i]);
+        }
+        str_add(&note,
+                ". Products alone change the rate, weights alone the bytes: a row that waits for memory gains nothing "
+                "from a faster product. The single floor is the longer of all arithmetic and all memory, each row "
+                "a kernel of its own.");
+        wrap_text(&cli->out, str_text(&note), 0, 0, cli->width);
+        rc = str_check(&note, err);
+        str_release(&note);
+    }
+    return rc;
+}
+
 static int print_text(struct cli *cli, struct price *p, struct error *err)
 {
     int rc = print_rows(cli, p, err);
@@ -289,7 +371,9 @@ static int print_text(struct cli *cli, struct price *p, struct error *err)
         wrap_text(&cli->out, price_note(p), 0, 0, cli->width);
     rc = str_check(&note, err);
     str_release(&note);
-    return rc ? rc : print_layouts(cli, p, err);
+    if (!rc)
+        rc = print_layouts(cli, p, err);
+    return rc ? rc : print_what_ifs(cli, p, err);
 }
 
 static int print_json(struct cli *cli, struct price *p, struct error *err)
@@ -324,6 +408,7 @@ static int run(struct cli *cli, struct error *err)
                   .width = given(cli, "width"),
                   .steps = given(cli, "steps"),
                   .tokens = given(cli, "tokens")},
+        .what_if = cli_given(cli, "what-if"),
         .by_scope = strcmp(cli_string(cli, "by"), "scope") == 0,
     };
     o.n_chips = cli_strings(cli, "chip", &o.chips);
@@ -396,6 +481,10 @@ static const struct option options[] = {
      .min = 1,
      .max = 1048576,
      .help = "that a decoder writes behind its prompt; 128 when not given"},
+    {.name = "what-if",
+     .kind = OPTION_FLAG,
+     .help = "what to optimise next: what 8-bit products and weights, fusing, hoisting and other batches would save on "
+             "each chip, the most first"},
     {.name = "by",
      .kind = OPTION_STRING,
      .preset = "module",
@@ -408,6 +497,7 @@ static const struct example examples[] = {
     {"assay price builtin:minilm --policy bf16 --chip v5e --chip h100", "MiniLM in bf16, batch 32 x 128 tokens"},
     {"assay price builtin:flux2-klein-4b --chip v6e --height 1024 --width 1024", "an image of FLUX.2 klein-4B in bf16"},
     {"assay price builtin:flux2-klein-4b --chip v6e:2x4", "the same on eight chips: which layout wins"},
+    {"assay price builtin:flux2-klein-4b --chip v6e --what-if", "what to optimise next"},
     {"assay price gemm:64x1024x1024:bf16 --chip v5e", "one product"},
     {NULL, NULL},
 };

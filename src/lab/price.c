@@ -8,6 +8,7 @@
 #include "chips/local.h"
 #include "ir/policy.h"
 #include "lab/price_layout.h"
+#include "lab/price_whatif.h"
 
 static int find_chips(struct price *p, const struct price_options *o, struct error *err)
 {
@@ -100,9 +101,14 @@ int price_open(struct price *p, const struct price_options *o, struct error *err
     memset(p, 0, sizeof *p);
     arena_init(&p->arena);
     p->workload = o->workload;
+    p->options = *o;
     int rc = model_request(o->workload, &o->shape, &p->arena, &p->request, err);
     if (!rc && p->request.fixed && o->policy)
         rc = error_set(err, ERR_USAGE, "--policy", "a product has its type in its name");
+    if (!rc && o->what_if && p->request.fixed)
+        rc = error_set(err, ERR_USAGE, "--what-if", "a single operation has nothing to be changed around it");
+    if (!rc && o->what_if && !o->n_chips)
+        rc = error_set(err, ERR_USAGE, "--what-if", "needs a chip to say what is saved: --chip v6e");
     if (!rc && !p->request.fixed) {
         p->policy = o->policy ? o->policy : usual_policy(&p->request);
         rc = policy_parse(&policy, p->policy, err);
@@ -115,10 +121,13 @@ int price_open(struct price *p, const struct price_options *o, struct error *err
         return rc;
     count_weights_once(p);
     rc = find_chips(p, o, err);
-    for (size_t k = 0; k < p->n_chips && !rc; k++) { // what is wrong with layouts is said before anything is shown
+    for (size_t k = 0; k < p->n_chips && !rc; k++) { // what is wrong is said before anything is shown
         struct layouts l;
+        struct what_ifs changes;
         if (p->targets[k].chips > 1)
             rc = price_layouts(p, &p->targets[k], p->layouts, p->n_layouts, &l, err);
+        if (!rc && o->what_if)
+            rc = price_what_ifs(p, k, &changes, err);
     }
     return rc;
 }
@@ -280,6 +289,48 @@ static int write_layouts(struct price *p, struct jw *w, struct error *err)
     return rc;
 }
 
+static int write_batches(struct price *p, size_t k, struct jw *w, struct error *err)
+{
+    struct batch_price batches[WHAT_IF_MAX_BATCHES];
+    int n, rc = price_batches(&p->options, p, k, batches, &n, err);
+    jw_key(w, "batches");
+    jw_array(w);
+    for (int i = 0; i < n && !rc; i++) {
+        jw_object(w);
+        jw_kv_int(w, "batch", batches[i].batch);
+        derived(w, "rows", batches[i].rows_us, "us", "sum of row floors / batch");
+        derived(w, "single", batches[i].single_us, "us", "single floor / batch");
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+    return rc;
+}
+
+static int write_what_ifs(struct price *p, struct jw *w, struct error *err)
+{
+    int rc = 0;
+    jw_key(w, "what_if");
+    if (!p->options.what_if) {
+        jw_null(w);
+        return 0;
+    }
+    jw_object(w);
+    for (size_t k = 0; k < p->n_chips && !rc; k++) {
+        struct what_ifs changes;
+        rc = price_what_ifs(p, k, &changes, err);
+        if (rc)
+            break;
+        jw_key(w, p->chips[k]->name);
+        jw_object(w);
+        jw_key(w, "saves");
+        what_ifs_json(p, &changes, w);
+        rc = write_batches(p, k, w, err);
+        jw_object_end(w);
+    }
+    jw_object_end(w);
+    return rc;
+}
+
 int price_json(struct price *p, struct jw *w, struct error *err)
 {
     int rc = 0;
@@ -303,6 +354,8 @@ int price_json(struct price *p, struct jw *w, struct error *err)
         rc = write_wholes(p, w, err);
     if (!rc)
         rc = write_layouts(p, w, err);
+    if (!rc)
+        rc = write_what_ifs(p, w, err);
     jw_kv_string(w, "note", price_note(p));
     jw_object_end(w);
     return rc;

@@ -18,6 +18,7 @@ struct price_options {
     const char *const *layouts; // of targets of several chips; none: all that there are
     size_t n_layouts;
     struct model_shape shape;
+    bool what_if;  // price_json also says what changes would save
     bool by_scope; // a row per scope in place of one per module
 };
 
@@ -44,6 +45,7 @@ struct price {
     size_t n_chips;
     const char *const *layouts; // as asked for
     size_t n_layouts;
+    struct price_options options; // as given; its strings are borrowed
 };
 
 // ERR_USAGE for names that are not known, ERR_INPUT for a model's files. Call price_close in any case.
