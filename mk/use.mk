@@ -6,7 +6,7 @@
 # make install    programs, library, header, the CPU plugin, manual pages and completions under PREFIX (and DESTDIR)
 # make clean      removes what the build made; what the set-up fetched stays
 # make distclean  removes that, too
-.PHONY: demo tpu gpu bench install clean distclean
+.PHONY: accuracy demo tpu gpu bench install clean distclean
 
 demo: | $(SETUP_STAMP)
 	@scripts/demo $(BUILD)
@@ -16,6 +16,10 @@ tpu gpu:
 
 # A program in bench/ takes the build directory and prints what it compared, interval and all.
 BENCHES := $(shell find bench -maxdepth 1 -type f -executable 2>/dev/null | sort)
+# The page that says how far predictions are off; a test compares it with the program.
+accuracy: all
+	@COLUMNS=120 $(BUILD)/assay accuracy --format md > docs/accuracy.md
+
 bench: all
 	@[ -n "$(BENCHES)" ] || { echo "bench/ holds no program" >&2; exit 1; }
 	@for program in $(BENCHES); do echo "== $$program"; $$program $(BUILD) || exit; done

@@ -6,6 +6,7 @@
 #include "cli/command.h"
 
 #define COMMANDS(X)                                                                                                    \
+    X(accuracy)                                                                                                        \
     X(bench)                                                                                                           \
     X(budget)                                                                                                          \
     X(check)                                                                                                           \

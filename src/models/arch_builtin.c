@@ -17,6 +17,7 @@ struct builtin {
 #define HUB(repository) "https://huggingface.co/" repository " (2026-11-29)"
 #define LLAMA                                                                                                          \
     "\"model_type\":\"llama\",\"vocab_size\":128256,\"max_position_embeddings\":131072,\"dtype\":\"bfloat16\","
+#define LLAMA2 "\"model_type\":\"llama\",\"vocab_size\":32000,\"max_position_embeddings\":4096,\"dtype\":\"float16\","
 #define QWEN3                                                                                                          \
     "\"model_type\":\"qwen3\",\"vocab_size\":151936,\"head_dim\":128,\"max_position_embeddings\":40960,"               \
     "\"dtype\":\"bfloat16\",\"num_key_value_heads\":8,"
@@ -44,6 +45,9 @@ struct builtin {
 
 // clang-format off
 static const struct builtin list[] = {
+    {"llama-2-7b", HUB("meta-llama/Llama-2-7b-hf"), 6738415616, "{" LLAMA2 "\"hidden_size\":4096,\"num_hidden_layers\":32,\"num_attention_heads\":32,\"num_key_value_heads\":32,\"intermediate_size\":11008}"},
+    {"llama-2-13b", HUB("meta-llama/Llama-2-13b-hf"), 13015864320, "{" LLAMA2 "\"hidden_size\":5120,\"num_hidden_layers\":40,\"num_attention_heads\":40,\"num_key_value_heads\":40,\"intermediate_size\":13824}"},
+    {"llama-2-70b", HUB("meta-llama/Llama-2-70b-hf"), 68976648192, "{" LLAMA2 "\"hidden_size\":8192,\"num_hidden_layers\":80,\"num_attention_heads\":64,\"num_key_value_heads\":8,\"intermediate_size\":28672}"},
     {"llama-3.2-1b", HUB("meta-llama/Llama-3.2-1B"), 1235814400, "{" LLAMA "\"hidden_size\":2048,\"num_hidden_layers\":16,\"num_attention_heads\":32,\"num_key_value_heads\":8,\"head_dim\":64,\"intermediate_size\":8192,\"tie_word_embeddings\":true}"},
     {"llama-3.2-3b", HUB("meta-llama/Llama-3.2-3B"), 3212749824, "{" LLAMA "\"hidden_size\":3072,\"num_hidden_layers\":28,\"num_attention_heads\":24,\"num_key_value_heads\":8,\"head_dim\":128,\"intermediate_size\":8192,\"tie_word_embeddings\":true}"},
     {"llama-3.1-8b", HUB("meta-llama/Llama-3.1-8B"), 8030261248, "{" LLAMA "\"hidden_size\":4096,\"num_hidden_layers\":32,\"num_attention_heads\":32,\"num_key_value_heads\":8,\"intermediate_size\":14336}"},
@@ -51,6 +55,7 @@ static const struct builtin list[] = {
     {"llama-3.1-405b", HUB("meta-llama/Llama-3.1-405B"), 405853388800, "{" LLAMA "\"hidden_size\":16384,\"num_hidden_layers\":126,\"num_attention_heads\":128,\"num_key_value_heads\":8,\"intermediate_size\":53248}"},
     {"mistral-7b", HUB("mistralai/Mistral-7B-v0.1"), 7241732096, "{\"model_type\":\"mistral\",\"vocab_size\":32000,\"hidden_size\":4096,\"num_hidden_layers\":32,\"num_attention_heads\":32,\"num_key_value_heads\":8,\"intermediate_size\":14336,\"sliding_window\":4096,\"max_position_embeddings\":32768,\"dtype\":\"bfloat16\"}"},
     {"mixtral-8x7b", HUB("mistralai/Mixtral-8x7B-v0.1"), 46702792704, "{\"model_type\":\"mixtral\",\"vocab_size\":32000,\"hidden_size\":4096,\"num_hidden_layers\":32,\"num_attention_heads\":32,\"num_key_value_heads\":8,\"intermediate_size\":14336,\"num_local_experts\":8,\"num_experts_per_tok\":2,\"sliding_window\":null,\"max_position_embeddings\":32768,\"dtype\":\"bfloat16\"}"},
+    {"mixtral-8x22b", HUB("mistralai/Mixtral-8x22B-v0.1"), 140620634112, "{\"model_type\":\"mixtral\",\"vocab_size\":32000,\"hidden_size\":6144,\"num_hidden_layers\":56,\"num_attention_heads\":48,\"num_key_value_heads\":8,\"intermediate_size\":16384,\"num_local_experts\":8,\"num_experts_per_tok\":2,\"sliding_window\":null,\"max_position_embeddings\":65536,\"dtype\":\"bfloat16\"}"},
     {"qwen2.5-7b", HUB("Qwen/Qwen2.5-7B"), 7615616512, "{" QWEN25 "\"vocab_size\":152064,\"hidden_size\":3584,\"num_hidden_layers\":28,\"num_attention_heads\":28,\"num_key_value_heads\":4,\"intermediate_size\":18944,\"use_sliding_window\":false}"},
     {"qwen2.5-72b", HUB("Qwen/Qwen2.5-72B"), 72706203648, "{" QWEN25 "\"vocab_size\":152064,\"hidden_size\":8192,\"num_hidden_layers\":80,\"num_attention_heads\":64,\"num_key_value_heads\":8,\"intermediate_size\":29568,\"use_sliding_window\":false}"},
     {"qwen3-0.6b", HUB("Qwen/Qwen3-0.6B"), 596049920, "{" QWEN3 "\"hidden_size\":1024,\"num_hidden_layers\":28,\"num_attention_heads\":16,\"intermediate_size\":3072,\"tie_word_embeddings\":true}"},
