@@ -258,6 +258,31 @@ static void both(struct str *s, double bytes)
     str_addf(s, "%s (%s)", binary, decimal);
 }
 
+// How much fits, appended as sentences.
+static void capacity(struct str *s, const struct budget *b, const struct budget_case *c)
+{
+    bool images = b->arch.kind == ARCH_DIFFUSION;
+    if (c->most_sequences < 1)
+        str_addf(s, " Not one %s", images ? "image" : "sequence");
+    else
+        str_add(s, " At once fit ");
+    if (c->most_sequences >= 1)
+        count(s, c->most_sequences, images ? "image" : "sequence");
+    if (images)
+        str_addf(s, " of %" PRId64 "x%" PRId64, b->job.height, b->job.width);
+    else
+        str_addf(s, " of %" PRId64 " tokens", b->job.seq);
+    if (c->most_sequences < 1)
+        str_add(s, " fits");
+    if (c->most_tokens >= 1) {
+        str_addf(s, "; %" PRId64 " at once may be of ", c->batch);
+        count(s, c->most_tokens, "token");
+        if (b->arch.max_positions && c->most_tokens > (double)b->arch.max_positions)
+            str_addf(s, " (the model was made for %" PRId64 ")", b->arch.max_positions);
+    }
+    str_add(s, ".");
+}
+
 static void verdict(struct cli *cli, const struct budget *b, const struct budget_case *c)
 {
     struct str s;
@@ -279,22 +304,8 @@ static void verdict(struct cli *cli, const struct budget *b, const struct budget
         both(&s, c->nominal.value);
     }
     str_add(&s, ".");
-    if (!isnan(c->most_sequences) && b->arch.kind == ARCH_DIFFUSION) {
-        str_add(&s, " At once fit ");
-        count(&s, c->most_sequences, "image");
-        str_addf(&s, " of %" PRId64 "x%" PRId64 ".", b->job.height, b->job.width);
-    } else if (!isnan(c->most_sequences)) {
-        str_add(&s, " At once fit ");
-        count(&s, c->most_sequences, "sequence");
-        str_addf(&s, " of %" PRId64 " tokens", b->job.seq);
-        if (!isnan(c->most_tokens)) {
-            str_addf(&s, "; %" PRId64 " at once may be of ", c->batch);
-            count(&s, c->most_tokens, "token");
-            if (b->arch.max_positions && c->most_tokens > (double)b->arch.max_positions)
-                str_addf(&s, " (the model was made for %" PRId64 ")", b->arch.max_positions);
-        }
-        str_add(&s, ".");
-    }
+    if (!isnan(c->most_sequences))
+        capacity(&s, b, c);
     paragraph(cli, str_text(&s));
     str_release(&s);
 }
@@ -506,12 +517,12 @@ static const struct option options[] = {
      .kind = OPTION_STRINGS,
      .argument = "CHIP",
      .words = chip_words,
-     .help = "a chip or a slice to fit on; may be given again"},
+     .help = "a chip or a slice to fit on"},
     {.name = "layout",
      .kind = OPTION_STRINGS,
      .argument = "LAYOUT",
      .words = layout_words,
-     .help = "how devices share the work, as in fsdp=4,tp=2,sp; may be given again"},
+     .help = "how devices share the work, as in fsdp=4,tp=2,sp"},
     {.name = "policy",
      .kind = OPTION_STRING,
      .argument = "POLICY",

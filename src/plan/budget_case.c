@@ -94,7 +94,9 @@ static void weight_rows(struct sheet *s, const struct budget_job *job, const str
         row(s, BUDGET_STATE, "master weights", w->parameters * master, local->elements * master / shards,
             "%s, %g B a parameter%s", dtype_name(r->master), master, l->zero ? "; zero divides them by dp" : "");
         row(s, BUDGET_STATE, "optimizer state", recipe_state_bytes(r, &whole), recipe_state_bytes(r, local) / shards,
-            "%s: see the recipe%s", r->name, l->zero ? "; zero divides it by dp" : "");
+            "%s, %.4g B a parameter%s", r->name,
+            local->elements > 0 ? recipe_state_bytes(r, local) / local->elements : 0,
+            l->zero ? "; zero divides it by dp" : "");
     }
     if (fsdp > 1) {
         double gradient = job->train ? local->largest_layer * dtype_bits(job->recipe.grad) / 8.0 : 0;
