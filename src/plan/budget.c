@@ -165,6 +165,53 @@ static int read_gguf(struct budget *b, bool alone, struct error *err)
     return rc ? rc : read_gguf_parts(b, &b->arch, err);
 }
 
+// A pipeline of diffusers: a folder for each of its models, named in model_index.json.
+static bool is_pipeline(const char *folder)
+{
+    char path[1200];
+    snprintf(path, sizeof path, "%s/model_index.json", folder);
+    return file_exists(path);
+}
+
+static int read_pipeline(struct budget *b, const char *folder, struct error *err)
+{
+    static const struct {
+        const char *name;
+        enum arch_part part;
+    } models[] = {
+        {"transformer", ARCH_DENOISER},        {"unet", ARCH_DENOISER},
+        {"text_encoder", ARCH_TEXT_ENCODER},   {"text_encoder_2", ARCH_TEXT_ENCODER},
+        {"text_encoder_3", ARCH_TEXT_ENCODER}, {"image_encoder", ARCH_VISION},
+        {"vae", ARCH_IMAGE_DECODER},
+    };
+    int rc = 0;
+    for (size_t i = 0; i < sizeof models / sizeof *models && !rc; i++) {
+        struct checkpoint c;
+        char path[1200];
+        size_t before = b->stored.n;
+        snprintf(path, sizeof path, "%s/%s", folder, models[i].name);
+        if (!dir_exists(path))
+            continue;
+        rc = checkpoint_open(&c, path, err);
+        if (rc)
+            break;
+        rc = weights_add_checkpoint(&b->stored, &c, NULL, &b->arena, err);
+        checkpoint_close(&c);
+        for (size_t k = before; k < b->stored.n; k++) {
+            b->stored.list[k].part = models[i].part;
+            b->stored.list[k].split = ARCH_WHOLE;
+        }
+    }
+    if (!rc && !b->stored.n)
+        rc = error_set(err, ERR_INPUT, folder, "holds none of the models of its model_index.json");
+    b->arch.kind = ARCH_COUNT_ONLY;
+    b->arch.name = b->arch.source = folder;
+    b->arch.family = "pipeline";
+    b->arch.note =
+        "weights alone, of all models of the pipeline; builtin:flux2-klein-4b also knows what an image takes";
+    return rc;
+}
+
 static int read_workload(struct budget *b, const struct budget_options *o, struct error *err)
 {
     const char *path = o->workload;
@@ -199,6 +246,8 @@ static int read_workload(struct budget *b, const struct budget_options *o, struc
                          "is no model: a directory with config.json, a config.json, a .safetensors or .gguf file, or "
                          "builtin:NAME is asked for");
     bool tensors = holds_tensors(path);
+    if (!has_config && !tensors && is_pipeline(path))
+        return read_pipeline(b, path, err);
     if (!has_config && !tensors)
         return error_set(err, ERR_INPUT, path, "holds neither config.json nor model.safetensors");
     return read_folder(b, path, has_config, tensors, err);

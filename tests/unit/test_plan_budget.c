@@ -2,8 +2,10 @@
 // The whole budget: rows, layouts, what fits and what would; as the command and the library give it.
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
+#include "io/safetensors.h"
 #include "plan/budget.h"
 #include "schema.h"
 #include "test.h"
@@ -512,6 +514,46 @@ TEST(plan_budget_reads_split_gguf)
     error_clear(&e);
     CHECK_INT(budget_open(&b, &o, &e), ERR_INPUT);
     CHECK(strstr(e.where, "big-00002-of-00003.gguf"));
+    budget_close(&b);
+}
+
+static void pipeline_model(const char *name, const char *file, int64_t rows)
+{
+    struct error e = {0};
+    char path[512];
+    int64_t dims[2] = {rows, 8};
+    static const uint8_t zeros[1 << 12];
+    struct safetensors_entry entry = {"weight", DT_BF16, 2, dims};
+    struct safetensors_writer w;
+    snprintf(path, sizeof path, "%s/%s", test_dir(), name);
+    REQUIRE(mkdir(path, 0777) == 0);
+    snprintf(path, sizeof path, "%s/%s/%s", test_dir(), name, file);
+    REQUIRE_OK(safetensors_writer_begin(&w, path, &entry, 1, NULL, 0, &e), &e);
+    REQUIRE_OK(safetensors_writer_put(&w, 0, zeros, (size_t)rows * 16, &e), &e);
+    REQUIRE_OK(safetensors_writer_commit(&w, &e), &e);
+}
+
+TEST(plan_budget_adds_the_models_of_a_pipeline)
+{
+    struct error e = {0};
+    struct budget b;
+    char path[512];
+    snprintf(path, sizeof path, "%s/model_index.json", test_dir());
+    REQUIRE_OK(file_write(path, "{}", 2, &e), &e);
+    struct budget_options o = {.workload = test_dir()};
+    CHECK_INT(budget_open(&b, &o, &e), ERR_INPUT);
+    CHECK(strstr(e.message, "none of the models"));
+    budget_close(&b);
+    pipeline_model("transformer", "diffusion_pytorch_model.safetensors", 40);
+    pipeline_model("text_encoder", "model.safetensors", 20);
+    pipeline_model("vae", "diffusion_pytorch_model.safetensors", 10);
+    open_one(&b, o);
+    CHECK_NEAR(b.cases[0].device, 70 * 16, 0);
+    struct weight_total rows[8];
+    CHECK_INT(weights_totals(&b.weights, &b.arch, true, false, rows, 8), 3);
+    CHECK_STR(rows[0].part, "denoiser");
+    CHECK_NEAR(rows[0].elements, 320, 0);
+    CHECK_STR(rows[2].part, "image decoder");
     budget_close(&b);
 }
 
