@@ -426,7 +426,8 @@ static const char *const description[] = {
     "are read: shapes are enough.",
     "WORKLOAD is a model directory (configurations alone are read: BERT, Llama, Mistral, Qwen3, or the diffusers "
     "folder "
-    "of a FLUX.2 klein), builtin:minilm, builtin:flux2-klein-4b (-9b, -base-4b, -base-9b), or builtin:gemm:MxKxN:TYPE "
+    "of a FLUX.2 klein), builtin:minilm, builtin:flux2-klein-4b (-9b, -base-4b, -base-9b), "
+    "builtin:llama-3.1-8b and other decoders of `assay budget`'s list, or builtin:gemm:MxKxN:TYPE "
     "with TYPE f32, bf16, f16, int8 or f64 and results in f32, int32 or f64.",
     "A request may run several programs: an image its text encoder, a step of its transformer for each step, and its "
     "decoder; a decoder of text its prompt, and a step for each token it writes. Figures are of a whole request.",

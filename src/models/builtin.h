@@ -45,7 +45,8 @@ struct model_request {
 };
 
 // All of `model_module`'s workloads, FLUX.2 ("builtin:flux2-klein-4b" and its kin, or a diffusers folder) and decoders
-// of the Llama family (a directory whose config.json says llama, mistral or qwen3). Modules live in the arena.
+// of the Llama family (a directory whose config.json says llama, mistral or qwen3, or
+// "builtin:llama-3.1-70b" and others of arch.h). Modules live in the arena.
 // ERR_USAGE for options that the workload does not have, ERR_INPUT for files.
 int model_request(const char *workload, const struct model_shape *shape, struct arena *a, struct model_request *out,
                   struct error *err);

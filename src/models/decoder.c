@@ -131,6 +131,11 @@ static int check_sizes(const struct decoder_config *c, const struct decoder_buil
         return error_set(err, ERR_USAGE, "--batch", "must be from 1 to 65536, not %" PRId64, how->batch);
     if (how->seq < 1 || how->seq > 1 << 20)
         return error_set(err, ERR_USAGE, "--seq", "must be from 1 to %d tokens, not %" PRId64, 1 << 20, how->seq);
+    if (c->window && how->seq > c->window)
+        return error_set(err, ERR_USAGE, "--seq",
+                         "%" PRId64 " tokens are more than the %" PRId64 " that a layer of this model sees (sliding "
+                         "windows are not supported)",
+                         how->seq, c->window);
     if (c->kv_heads < 1 || c->heads % c->kv_heads || c->head_dim < 2 || c->head_dim % 2)
         return error_set(err, ERR_INPUT, "config.json",
                          "%" PRId64 " heads do not share %" PRId64 " heads of keys evenly, or %" PRId64

@@ -7,6 +7,7 @@
 
 #include "io/hf_config.h"
 #include "ir/builder.h"
+#include "models/arch.h"
 
 enum { DECODER_MAX_TAPS = 8 };
 
@@ -15,11 +16,16 @@ struct decoder_config {
     double eps, rope_theta;
     bool qk_norm;       // learned RMS norms of every head's queries and keys, before the rotation
     bool tied;          // the head is the embedding table
+    int64_t window;     // tokens that a layer sees, 0: all. Longer sequences are refused
     const char *prefix; // of tensor names: "model."
 };
 
 // model_type llama, mistral or qwen3. ERR_INPUT names the file and the key.
 int decoder_config_read(struct decoder_config *d, const struct hf_config *c, struct error *err);
+
+// The same from a description, for shapes alone: neither the norms' eps nor the rotation are in it. ERR_USAGE for what
+// cannot be built.
+int decoder_config_of(struct decoder_config *d, const struct arch *a, struct error *err);
 
 enum decoder_phase {
     DECODER_TAPS,    // the residual stream behind some layers, one behind the other for each token

@@ -31,6 +31,17 @@ static int rope(const struct hf_config *c, double *theta, struct error *err)
     return rc;
 }
 
+// Mistral's layers see so many tokens; Qwen3's only where it says that it uses the window.
+static int sliding_window(const struct hf_config *c, int64_t *window, struct error *err)
+{
+    const json_t *value = json_object_get(c->root, "sliding_window"),
+                 *used = json_object_get(c->root, "use_sliding_window");
+    *window = 0;
+    if (!value || json_is_null(value) || json_is_false(used) || (strcmp(c->model_type, "mistral") != 0 && !used))
+        return 0;
+    return number(c, "sliding_window", 0, INT64_C(1) << 40, window, err);
+}
+
 static int check(const struct hf_config *c, const struct decoder_config *d, struct error *err)
 {
     if (d->heads % d->kv_heads)
@@ -72,7 +83,35 @@ int decoder_config_read(struct decoder_config *d, const struct hf_config *c, str
         rc = json_get_double_or(c->root, "rms_norm_eps", c->path, 1e-6, &d->eps, err);
     if (!rc)
         rc = rope(c, &d->rope_theta, err);
+    if (!rc)
+        rc = sliding_window(c, &d->window, err);
     d->tied = json_is_true(json_object_get(c->root, "tie_word_embeddings"));
     d->prefix = "model.";
     return rc ? rc : check(c, d, err);
+}
+
+int decoder_config_of(struct decoder_config *d, const struct arch *a, struct error *err)
+{
+    bool qwen3 = strcmp(a->family, "qwen3") == 0;
+    bool known = qwen3 || strcmp(a->family, "llama") == 0 || strcmp(a->family, "mistral") == 0;
+    if (a->kind != ARCH_DECODER || !known || a->experts || !a->gated || a->kv_lora)
+        return error_set(
+            err, ERR_USAGE, a->name,
+            "a %s cannot be priced yet: there are llama, mistral and qwen3 without experts (`assay budget` "
+            "takes it)",
+            a->family);
+    *d = (struct decoder_config){.hidden = a->hidden,
+                                 .layers = a->layers,
+                                 .heads = a->heads,
+                                 .kv_heads = a->kv_heads,
+                                 .head_dim = a->head_dim,
+                                 .intermediate = a->ffn,
+                                 .vocab = a->vocab,
+                                 .eps = 1e-6,
+                                 .rope_theta = 1e6,
+                                 .qk_norm = qwen3,
+                                 .tied = a->tied,
+                                 .window = a->window,
+                                 .prefix = "model."};
+    return 0;
 }

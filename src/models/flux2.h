@@ -38,6 +38,10 @@ const char *flux2_name(int i);
 // From a diffusers folder: transformer/, text_encoder/ and vae/config.json, and model_index.json (is_distilled).
 // Strings borrow from the directory's name. ERR_INPUT names the file and the key.
 int flux2_open(struct flux2_config *c, const char *directory, struct error *err);
+// One of its files by itself, into the part of the configuration that it is of. ERR_INPUT as above.
+enum flux2_file { FLUX2_TRANSFORMER, FLUX2_VAE, FLUX2_INDEX };
+int flux2_parse(struct flux2_config *c, enum flux2_file which, const char *text, size_t n, const char *path,
+                struct error *err);
 bool flux2_is_folder(const char *directory); // has transformer/config.json and vae/config.json
 
 struct flux2_build {

@@ -80,29 +80,9 @@ const struct flux2_config *flux2_builtin(const char *name)
 // ---- folders
 
 struct file {
-    char path[1100];
+    const char *path;
     json_t *root;
 };
-
-static int open_file(struct file *f, const char *directory, const char *name, struct error *err)
-{
-    struct str text;
-    json_error_t at;
-    str_init(&text);
-    f->root = NULL;
-    int rc = 0;
-    if (snprintf(f->path, sizeof f->path, "%s/%s", directory, name) >= (int)sizeof f->path)
-        rc = error_set(err, ERR_INPUT, directory, "the path is too long");
-    if (!rc)
-        rc = file_read(&text, f->path, (size_t)1 << 20, err);
-    if (!rc) {
-        f->root = json_loadb(str_text(&text), text.length, JSON_REJECT_DUPLICATES, &at);
-        if (!json_is_object(f->root))
-            rc = error_set(err, ERR_INPUT, f->path, "is no JSON object (line %d)", f->root ? 1 : at.line);
-    }
-    str_release(&text);
-    return rc;
-}
 
 static int number(const struct file *f, const char *key, int64_t most, int64_t *out, struct error *err)
 {
@@ -239,22 +219,43 @@ static int check_fit(const struct flux2_config *c, const char *directory, struct
     return 0;
 }
 
+int flux2_parse(struct flux2_config *c, enum flux2_file which, const char *text, size_t n, const char *path,
+                struct error *err)
+{
+    json_error_t at;
+    struct file f = {path, json_loadb(text, n, JSON_REJECT_DUPLICATES, &at)};
+    int rc = 0;
+    if (!json_is_object(f.root))
+        rc = error_set(err, ERR_INPUT, path, "is no JSON object (line %d)", f.root ? 1 : at.line);
+    else if (which == FLUX2_INDEX)
+        read_index(&f, c);
+    else
+        rc = which == FLUX2_VAE ? read_vae(&f, &c->vae, err) : read_dit(&f, &c->dit, err);
+    json_decref(f.root);
+    return rc;
+}
+
 int flux2_open(struct flux2_config *c, const char *directory, struct error *err)
 {
-    static const char *const names[3] = {"transformer/config.json", "vae/config.json", "model_index.json"};
+    static const char *const names[] = {[FLUX2_TRANSFORMER] = "transformer/config.json",
+                                        [FLUX2_VAE] = "vae/config.json",
+                                        [FLUX2_INDEX] = "model_index.json"};
     int rc = 0;
     memset(c, 0, sizeof *c);
     c->name = directory;
     c->taps[0] = 9, c->taps[1] = 18, c->taps[2] = 27;
     c->text_tokens = 512;
     for (int i = 0; i < 3 && !rc; i++) {
-        struct file f;
-        rc = open_file(&f, directory, names[i], err);
-        if (!rc && i == 2)
-            read_index(&f, c);
-        else if (!rc)
-            rc = i ? read_vae(&f, &c->vae, err) : read_dit(&f, &c->dit, err);
-        json_decref(f.root);
+        char path[1100];
+        struct str text;
+        str_init(&text);
+        if (snprintf(path, sizeof path, "%s/%s", directory, names[i]) >= (int)sizeof path)
+            rc = error_set(err, ERR_INPUT, directory, "the path is too long");
+        if (!rc)
+            rc = file_read(&text, path, (size_t)1 << 20, err);
+        if (!rc)
+            rc = flux2_parse(c, (enum flux2_file)i, str_text(&text), text.length, path, err);
+        str_release(&text);
     }
     if (!rc)
         rc = read_text(directory, &c->text, err);

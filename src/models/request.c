@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "models/arch.h"
 #include "models/bert.h"
 #include "models/builtin.h"
 #include "models/flux2.h"
@@ -189,6 +190,27 @@ static int folder_request(const char *workload, const struct model_shape *s, str
                                              : decoder_request(&decoder, s, a, r, err);
 }
 
+// A decoder of the built-in list of architectures ("llama-3.1-70b").
+static bool is_architecture(const char *name)
+{
+    for (size_t i = 0; arch_builtin_name(i); i++) {
+        if (strcmp(arch_builtin_name(i), name) == 0)
+            return strcmp(name, "minilm") != 0;
+    }
+    return false;
+}
+
+static int architecture_request(const char *name, const struct model_shape *s, struct arena *a, struct model_request *r,
+                                struct error *err)
+{
+    struct arch arch;
+    struct decoder_config c;
+    int rc = arch_builtin(&arch, name, a, err);
+    if (!rc)
+        rc = decoder_config_of(&c, &arch, err);
+    return rc ? rc : decoder_request(&c, s, a, r, err);
+}
+
 int model_request(const char *workload, const struct model_shape *shape, struct arena *a, struct model_request *out,
                   struct error *err)
 {
@@ -204,5 +226,7 @@ int model_request(const char *workload, const struct model_shape *shape, struct 
     }
     if (shape->height || shape->width || shape->steps)
         return refuse("--height, --width, --steps", workload, "makes no images", err);
+    if (model_is_builtin(workload) && is_architecture(name))
+        return architecture_request(name, shape, a, out, err);
     return single_request(workload, shape, a, out, err);
 }

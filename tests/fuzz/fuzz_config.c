@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json of a model and of a pooling module. What is accepted must be within the limits that are promised.
+// config.json of a model, of the parts of a FLUX.2 folder, and of a pooling module. What is accepted must be within the
+// limits that are promised.
 #include <stdlib.h>
 
 #include "io/hf_config.h"
+#include "models/flux2.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -16,7 +18,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             (b.hidden_size < 1 || b.num_attention_heads < 1 || b.hidden_size % b.num_attention_heads ||
              b.vocab_size < 1 || !(b.layer_norm_eps > 0)))
             abort();
+        struct decoder_config d;
+        struct error e3 = {0};
+        if (decoder_config_read(&d, &c, &e3) == 0 &&
+            (d.heads < 1 || d.kv_heads < 1 || d.heads % d.kv_heads || d.head_dim < 2 || d.head_dim % 2 || d.layers < 1))
+            abort();
         hf_config_release(&c);
+    }
+    for (int i = FLUX2_TRANSFORMER; i <= FLUX2_INDEX; i++) {
+        struct flux2_config f = {0};
+        struct error e4 = {0};
+        if (flux2_parse(&f, (enum flux2_file)i, (const char *)data, size, "fuzz", &e4) == 0 &&
+            ((i == FLUX2_TRANSFORMER && (f.dit.heads < 1 || f.dit.mlp < 1)) || (i == FLUX2_VAE && f.vae.groups < 1)))
+            abort();
     }
     if (!e.code)
         return 0; // a model's configuration is not one of pooling

@@ -66,6 +66,24 @@ TEST(cli_price_tells_known_products)
     cli_test_release(&cli);
 }
 
+// Several programs, layouts and changes in one document.
+TEST(cli_price_of_an_image)
+{
+    struct cli cli;
+    struct error e = {0};
+    REQUIRE_OK(cli_test_run(&cli, CLI_WORDS("price", "builtin:flux2-klein-4b", "--chip", "v6e:2x4", "--what-if"), &e),
+               &e);
+    CHECK_SCHEMA("assay.price.1.json", str_text(&cli.out), cli.out.length);
+    json_t *root = document(&cli);
+    CHECK_INT(json_array_size(MEMBER(root, "result", "parts")), 3);
+    CHECK_NEAR(NUMBER(MEMBER(root, "result", "total"), "flop", "value") / 1e12, 46.114, 5.1e-4);
+    CHECK_INT(json_array_size(MEMBER(root, "result", "layouts")), 1);
+    CHECK(json_is_object(MEMBER(root, "result", "what_if", "v6e", "saves")));
+    CHECK(json_array_size(MEMBER(root, "result", "what_if", "v6e", "batches")) > 3);
+    json_decref(root);
+    cli_test_release(&cli);
+}
+
 TEST(cli_price_of_a_model_adds_up)
 {
     struct cli cli;
