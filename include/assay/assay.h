@@ -87,6 +87,31 @@ struct assay_price_options {
 int assay_price(const char *workload, const struct assay_price_options *options, char **json,
                 struct assay_error *error);
 
+// ---- what the real compiler makes of it, without the device
+
+struct assay_compile_options {
+    const char *const *targets; // target_count of them, at least one: "v6e:2x4", "tpu7x", "h100"
+    size_t target_count;
+    const char *const *policies; // policy_count of them; default "f32"; not for a product or a program
+    size_t policy_count;
+    const char *const *flags; // flag_count of them, "NAME=VALUE": options of the compiler
+    size_t flag_count;
+    const char *layout;    // "tp", "dp=32,tp=8": divides a model over the target's devices; default one device's program
+    const char *precision; // "default", "high" or "highest" (default): what every product of a model asks for
+    const char *plugin;    // the compiler's file; found by the kind of target when NULL
+    int64_t batch, seq;    // default: the workload's own
+    bool no_evidence;      // faster, without arithmetic and floors
+    double efficiency;     // floor over measured time on that chip, for the prediction; default what is known of it
+    double timeout_s;      // of one compilation, default 300
+    int jobs;              // compilations at a time; default one for every two processors
+};
+
+// Compiles a workload (as assay_price takes it, or a file *.mlir of StableHLO) for every target and policy, each in a
+// process of its own. *json is a document of assay.compile/1, in which a program that does not fit, is refused or on
+// which the compiler aborts is a row. ASSAY_ERROR_DEVICE when there is no compiler.
+int assay_compile(const char *workload, const struct assay_compile_options *options, char **json,
+                  struct assay_error *error);
+
 // ---- what fits
 
 struct assay_budget_options {

@@ -486,6 +486,7 @@ static int run(struct cli *cli, struct error *err)
         .efficiency = cli_double(cli, "efficiency", 0),
         .jobs = (int)cli_int(cli, "jobs", 0),
         .require = cli_string(cli, "require"),
+        .hash_plugin = cli->json,
         .progress = &cli->progress,
     };
     o.n_targets = cli_strings(cli, "target", &o.targets);

@@ -31,6 +31,7 @@ struct compile_job {
     bool no_evidence;      // the final code is not dumped: faster, and no arithmetic and no floor
     bool dump_cost;        // compile once more without the dump, to say what it costs
     const char *dump;      // a directory, which must not exist, that keeps what the compiler dumped; NULL: removed
+    bool hash_plugin;      // for a document
     const char *plugin;    // NULL: found by the kind of target
     double timeout_s;      // of one compilation; 0: 300
     double efficiency; // what share of the floor's speed this chip reaches, for the prediction; 0: what is known of it

@@ -177,6 +177,7 @@ static int start(const struct compile *c, struct compile_case *k, const struct c
                                .device = k->target.chip->is_tpu ? "tpu" : "gpu",
                                .label = label,
                                .compile_only = true,
+                               .skip_hash = !c->options.hash_plugin,
                                .env = env.list,
                                .compile_timeout_s = c->options.timeout_s};
     struct topology_names names;

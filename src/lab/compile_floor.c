@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lab/compile_part.h"
+#include "plan/collective.h"
 
 // ---- Arithmetic
 
@@ -79,46 +80,43 @@ int compile_case_arithmetic(struct compile_case *k, struct compile_op *op, struc
 
 // ---- Floors
 
-// Links of the chip that has fewest: a corner of an axis that does not close has one, every other chip two.
-static int fewest_links(const struct chip_target *t)
+static bool is_collective(const struct compile_op *op, const char *name)
 {
-    int links = 0;
-    for (int i = 0; i < t->dims; i++)
-        links += t->shape[i] < 2 ? 0 : chip_target_wraps(t, i) ? 2 : 1;
-    return links;
+    return op->collective && strcmp(op->collective, name) == 0;
 }
 
-// What has to enter a device, in shares of the whole array, with n devices in a group.
-static double entering(const char *collective, double n)
+// Wire time by the links that the slice has. A group that is a part of the slice is given the links of all of it.
+static int price_collective(const struct compile_case *k, struct compile_op *op, struct arena *a, struct error *err)
 {
-    if (strcmp(collective, "all-reduce") == 0)
-        return 2 * (n - 1) / n;
-    if (strcmp(collective, "all-to-all") == 0 || strcmp(collective, "ragged-all-to-all") == 0)
-        return (n - 1) / n;
-    if (strcmp(collective, "all-gather") == 0 || strcmp(collective, "reduce-scatter") == 0)
-        return (n - 1) / n;
-    return 1; // handed on whole
-}
-
-// Wire time: all that must enter over all links that a corner has, at their rate. No algorithm is faster.
-static void price_collective(const struct compile_case *k, struct compile_op *op)
-{
-    struct quantity link = chip_link(k->target.chip);
-    int links = fewest_links(&k->target);
-    if (!k->target.chip->is_tpu)
+    struct network n;
+    struct error unknown = {0};
+    int per_chip = k->target.chip->devices_per_chip;
+    if (!k->target.chip->is_tpu) {
         op->wire_reason = "no time is predicted for GPUs";
-    else if (isnan(link.value))
-        op->wire_reason = link.source;
-    else if (op->group_size > 1 && !links)
+        return 0;
+    }
+    if (network_of(&k->target, &n, &unknown)) {
+        op->wire_reason = arena_strdup(a, unknown.message, err);
+        return op->wire_reason ? 0 : ERR_MEMORY;
+    }
+    n.chips = (int)((op->group_size + per_chip - 1) / per_chip);
+    if (n.chips < 2)
         op->wire_reason = "the devices of one chip exchange without a link";
-    else if (op->group_size > 1)
-        op->floor_s = op->wire_bytes * entering(op->collective, (double)op->group_size) / (links * link.value);
+    else if (is_collective(op, "all-reduce"))
+        op->floor_s = collective_cost(&n, COLLECTIVE_ALL_REDUCE, op->wire_bytes, 1).topology_s;
+    else if (is_collective(op, "all-gather"))
+        op->floor_s = collective_cost(&n, COLLECTIVE_ALL_GATHER, op->wire_bytes, 1).topology_s;
+    else if (is_collective(op, "reduce-scatter"))
+        op->floor_s = collective_cost(&n, COLLECTIVE_REDUCE_SCATTER, op->wire_bytes, 1).topology_s;
+    else if (is_collective(op, "all-to-all")) // the array of one device: all of them are exchanged
+        op->floor_s = collective_cost(&n, COLLECTIVE_ALL_TO_ALL, op->wire_bytes * n.chips, 1).topology_s;
+    else // handed on once, over one link
+        op->floor_s = op->wire_bytes / n.link;
+    return 0;
 }
 
 static void price_op(const struct compile_case *k, struct compile_op *op, double bytes_per_s)
 {
-    if (op->kind == COMPILE_COLLECTIVE)
-        price_collective(k, op);
     op->memory_s = op->kind == COMPILE_OP ? op->hbm_bytes / bytes_per_s : NAN;
     if (op->code && k->has_core)
         op->compute_s = op->bundles * op->iterations / k->core.clock_hz;
@@ -207,6 +205,9 @@ int compile_case_floors(const struct compile *c, struct compile_case *k, struct 
     for (size_t i = 0; i < k->n_ops; i++) {
         struct compile_op *op = &k->ops[i];
         price_op(k, op, bytes_per_s);
+        int rc = op->kind == COMPILE_COLLECTIVE ? price_collective(k, op, &k->arena, err) : 0;
+        if (rc)
+            return rc;
         coded |= op->code != NULL;
         k->flop += op->flop * op->runs;
         k->hbm_bytes += op->hbm_bytes * op->runs;

@@ -117,7 +117,7 @@ static void write_floor(const struct compile_case *k, struct jw *w)
             known ? "sum of max(bundles x iterations / clock, bytes / bandwidth)" : no_time);
     derived(w, "memory", k->memory_floor_s * 1e6, "us", known ? "all bytes of main memory / bandwidth" : no_time);
     derived(w, "collectives", (known ? k->collectives_s : NAN) * 1e6, "us",
-            known ? "what must enter a device / (links of a corner x their one-way rate)" : no_time);
+            known ? "bytes into each chip over the links of the chip that has fewest" : no_time);
     derived(w, "of_peak", k->of_peak, "1", known ? "product FLOP / rate of their type / floor" : no_time);
     derived(w, "compiler_estimate", k->estimated_s * 1e6, "us",
             "the compiler's estimated_cycles added up / clock: known to be up to four times too high for element-wise "

@@ -131,7 +131,7 @@ int worker_check_plugin(const char *path, char sha256[65], struct error *err)
     int rc = 0;
     if (fstat(m.fd, &st) != 0)
         rc = error_set(err, ERR_DEVICE, path, "the plugin cannot be looked at: %s", strerror(errno));
-    else if (!recall(&st, sha256)) {
+    else if (sha256 && !recall(&st, sha256)) {
         rc = sha256_map(&m, sha256, err);
         if (!rc)
             remember(&st, sha256);

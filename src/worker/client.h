@@ -59,8 +59,9 @@ bool worker_failure_is_fatal(const char *line, size_t n);
 // The line of stderr that says most: the last of a failed check, else the last that is not a stack trace. Appended raw.
 void worker_failure_line(const char *tail, struct str *out);
 
-// The plugin file that `path` names: its hash (remembered while the file does not change) and whether each flag of
-// XLA_FLAGS occurs in it. ERR_DEVICE: no such file; ERR_USAGE: a flag that would make the plugin end the process.
+// The plugin file that `path` names: its hash (remembered while the file does not change; NULL: not wanted) and whether
+// each flag of XLA_FLAGS occurs in it. ERR_DEVICE: no such file; ERR_USAGE: a flag that would make the plugin end the
+// process.
 int worker_check_plugin(const char *path, char sha256[65], struct error *err);
 // Splits the text of XLA_FLAGS as XLA does, and calls fn with each flag's name (without dashes). ERR_USAGE for what XLA
 // would stop at or silently leave out.

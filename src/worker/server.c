@@ -23,7 +23,7 @@ static const struct handler {
     [FRAME_TIME] = {"time", server_time, 0, true},
     [FRAME_DOWNLOAD] = {"download", server_download, 1, true},
     [FRAME_FREE] = {"free", server_free, 0},
-    [FRAME_MEMORY] = {"memory", server_memory, 0},
+    [FRAME_MEMORY] = {"memory", server_memory, 0, true},
     [FRAME_RESET_PEAK] = {"reset peak", server_reset_peak, 0},
     [FRAME_SPANS] = {"spans", server_spans, 0},
     [FRAME_QUIT] = {"quit", server_quit, 0},

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include "base/clock.h"
+#include "worker/host_limits.h"
 #include "worker/server_state.h"
 
 #define MAX_LIST 16 // numbers of an option
@@ -98,11 +99,10 @@ static int list_costs(struct server *s, struct program *p, struct msg_compile_fo
     return 0;
 }
 
-static uint64_t cpu_ns(uint64_t *peak_rss_bytes)
+static uint64_t cpu_ns(void)
 {
     struct rusage u = {0};
     getrusage(RUSAGE_SELF, &u);
-    *peak_rss_bytes = (uint64_t)u.ru_maxrss * 1024;
     return ((uint64_t)u.ru_utime.tv_sec + (uint64_t)u.ru_stime.tv_sec) * 1000000000u +
            ((uint64_t)u.ru_utime.tv_usec + (uint64_t)u.ru_stime.tv_usec) * 1000u;
 }
@@ -121,10 +121,11 @@ int server_compile_for(struct server *s, struct server_request *r, struct error 
         return rc;
     struct msg_compile_for_reply out = {0};
     struct program *p = NULL;
-    uint64_t start = clock_ns(), start_cpu = cpu_ns(&out.peak_rss_bytes);
+    uint64_t start = clock_ns(), start_cpu = cpu_ns(), rss;
     rc = program_compile_for(&p, s->topology, m.text, m.length, m.format, &o, err);
     out.program.compile_ns = clock_ns() - start;
-    out.cpu_ns = cpu_ns(&out.peak_rss_bytes) - start_cpu;
+    out.cpu_ns = cpu_ns() - start_cpu;
+    host_limits_memory(&rss, &out.peak_rss_bytes);
     struct str optimized;
     str_init(&optimized);
     char format[32] = "";

@@ -30,6 +30,7 @@ struct worker_options {
     const char *plugin_path; // NULL: worker_find_plugin for `device`
     const char *device;      // "cpu", "gpu", "tpu", "tpu:0"; NULL: "cpu"
     bool compile_only;       // no client is made and no device needed: worker_topology and worker_compile_for
+    bool skip_hash;          // plugin_sha256 stays empty: a quarter of a second for a file of 467 MB
     // "NAME=VALUE" sets and "NAME" removes variables for the worker, before the plugin is loaded; ended by NULL.
     const char *const *env;   // NULL: none
     const char *worker_path;  // NULL: environment ASSAY_WORKER, beside the running program, PREFIX

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "ir/hlo_cost.h"
+#include "ir/hlo_layout.h"
 #include "ir/hlo_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -25,8 +26,9 @@ static void shape(const struct hlo_shape *s)
         if (s->dims[i] < 0)
             abort();
     }
-    if (hlo_shape_elements(s) < 0 || hlo_shape_bytes(s) < 0)
+    if (hlo_shape_elements(s) < 0 || hlo_shape_bytes(s) < 0 || hlo_padded_bytes(s) < 0)
         abort();
+    (void)hlo_memory_space(s);
 }
 
 static void instruction(const struct hlo_module *m, const struct hlo_computation *c, const struct hlo_instruction *in)
@@ -90,6 +92,9 @@ static void price(const struct hlo_costs *costs, const struct hlo_instruction *i
         abort();
     if (!hlo_category(in).size && in->opcode.size)
         abort();
+    for (size_t k = 0; k <= in->n_operands; k++)
+        number(hlo_cost_read_bytes(costs, in, k));
+    number(hlo_cost_written_bytes(in));
 }
 
 static void print(const struct hlo_module *m)

@@ -9,6 +9,7 @@
 #include "fixture.h"
 #include "schema.h"
 #include "test.h"
+#include "worker_test.h"
 
 static const char *model(void)
 {
@@ -37,6 +38,32 @@ TEST(api_errors_and_versions)
     CHECK(json == NULL);
     assay_free(NULL);
     assay_checkpoint_close(NULL);
+}
+
+TEST(api_compile_plugin_is_the_document)
+{
+    static const char *const targets[] = {"v6e"}, *const wrong[] = {"v6e:3x3"};
+    struct assay_error e;
+    char *json = NULL;
+    struct assay_compile_options o = {.targets = targets, .target_count = 1, .plugin = worker_test_libtpu()};
+    if (o.plugin) {
+        CHECK_INT(assay_compile("gemm:128x128x128:bf16", &o, &json, &e), 0);
+        CHECK_SCHEMA("assay.compile.1.json", json, strlen(json));
+        CHECK(strstr(json, "bf16 natively") != NULL);
+        assay_free(json);
+    }
+    json = NULL;
+    CHECK_REFUSED(assay_compile("gemm:8x8x8:bf16", NULL, &json, &e), ASSAY_ERROR_USAGE, "targets");
+    CHECK_REFUSED(assay_compile(NULL, &o, &json, &e), ASSAY_ERROR_USAGE, "workload");
+    o.targets = wrong;
+    CHECK_REFUSED(assay_compile("gemm:8x8x8:bf16", &o, &json, &e), ASSAY_ERROR_USAGE, "2x2");
+    o.targets = targets;
+    o.efficiency = 2;
+    CHECK_REFUSED(assay_compile("gemm:8x8x8:bf16", &o, &json, &e), ASSAY_ERROR_USAGE, "efficiency");
+    o.efficiency = 0;
+    o.plugin = "/nowhere.so";
+    CHECK_REFUSED(assay_compile("gemm:8x8x8:bf16", &o, &json, &e), ASSAY_ERROR_DEVICE, "nowhere");
+    CHECK(json == NULL);
 }
 
 TEST(api_budget_is_the_document)

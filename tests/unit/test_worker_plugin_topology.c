@@ -52,6 +52,9 @@ TEST(worker_plugin_topology_cpu_has_none)
     err = (struct error){0};
     CHECK_INT(worker_compile(w, &p, &e, &err), ERR_USAGE);
     CHECK(strstr(err.message, "only compiles") != NULL);
+    struct worker_memory memory;
+    err = (struct error){0};
+    CHECK_INT(worker_memory(w, &memory, &err), ERR_USAGE);
     CHECK(worker_failure(w) == NULL);
     worker_stop(w);
     CHECK(worker_test_no_child_left());
