@@ -355,7 +355,7 @@ static const struct option options[] = {
     {.name = "region",
      .kind = OPTION_STRING,
      .argument = "NAME",
-     .help = "whose prices: us-central1, europe-west4, ..."},
+     .help = "whose prices, as in us-central1 or europe-west4"},
     {.name = "spot", .kind = OPTION_FLAG, .help = "chips that may be taken away at any time"},
     {.name = "tokens", COUNT("tokens that one run makes or reads")},
     {.name = "images", COUNT("images that one run makes")},

@@ -11,15 +11,14 @@
         link, day, link " (" day ")"                                                                                   \
     }
 // The best of many shapes that were tried; mean of 100 runs, caches cleared between them.
-#define SWEEP SOURCE("https://github.com/stas00/ml-engineering/tree/master/compute/accelerator", "2026-11-29")
-#define MAXTEXT                                                                                                        \
-    SOURCE("https://maxtext.readthedocs.io/en/maxtext-v0.2.2/reference/models/tiering.html", "2026-11-29")
+#define SWEEP    SOURCE("https://github.com/stas00/ml-engineering/tree/master/compute/accelerator", "2026-11-29")
+#define MAXTEXT  SOURCE("https://maxtext.readthedocs.io/en/maxtext-v0.2.2/reference/models/tiering.html", "2026-11-29")
 #define GPT_FAST SOURCE("https://github.com/pytorch-labs/gpt-fast", "2026-11-29")
 #define KLEIN    SOURCE("\"One TPU chip, one image: klein-4B on a Colab v6e-1\", notes of a JAX port", "2026-11-29")
 #define KLEIN_L4 SOURCE("\"One TPU chip, one image: klein-4B on a Colab v6e-1\", section on the L4", "2026-11-29")
 
 #define PRODUCT(chip, m, k, n, type, tera, text, from)                                                                 \
-    #m " x " #k " x " #n ", " type, ACCURACY_PRODUCT, chip, "gemm:" #m "x" #k "x" #n ":" type, NULL, 0, 0,             \
+#m " x " #k " x " #n ", " type, ACCURACY_PRODUCT, chip, "gemm:" #m "x" #k "x" #n ":" type, NULL, 0, 0,             \
         ACCURACY_FLOP_PER_S, (tera)*1e12, text, from
 #define STAGE(chip, name, part, ms, text, from)                                                                        \
     "klein-4B, 512 x 512: " name, ACCURACY_STAGE, chip, "builtin:flux2-klein-4b", part, 0, 0, ACCURACY_SECONDS,        \
@@ -31,11 +30,12 @@
 #define NO_COMPILER 0, NULL
 
 #define HELD_BACK                                                                                                      \
-    "2.3 times the floor of the compiler's own code, so the difference is not in the code but in how it is run: a "     \
+    "2.3 times the floor of the compiler's own code, so the difference is not in the code but in how it is run: a "    \
     "shared virtual machine, where other products of this chip reach no more either"
 #define HOST                                                                                                           \
     "the host feeds the device: its profile shows the matrix units idle for 85 % of this stage, which no floor knows"
-#define EXPERTS "every expert is read and routed, and tokens are sent between chips: the floor has the active ones alone"
+#define EXPERTS                                                                                                        \
+    "every expert is read and routed, and tokens are sent between chips: the floor has the active ones alone"
 
 // clang-format off
 static const struct measurement table[] = {

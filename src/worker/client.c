@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/interrupt.h"
+#include "chips/pci.h"
 #include "worker/mapping.h"
 
 #define LOAD_S        20.0
@@ -246,6 +247,12 @@ static void allocator_tunables(struct str *out)
         str_addf(out, "%s=1", tunable);
 }
 
+static bool tpu_on_the_bus(void)
+{
+    struct chips_pci_entry found[16]; // as many kinds as the table has, and more
+    return chips_pci_scan("/sys/bus/pci/devices", found, sizeof found / sizeof *found) > 0;
+}
+
 static int start_process(struct worker *w, const struct worker_options *o, struct error *err)
 {
     struct str program, tunables;
@@ -258,9 +265,16 @@ static int start_process(struct worker *w, const struct worker_options *o, struc
         rc = error_set(err, ERR_MEMORY, NULL, "no channel to a worker: %s", strerror(errno));
     if (!rc) {
         const char *const argv[] = {program.text, "--channel=3", NULL};
-        const char *env[MAX_ENV + 2] = {str_text(&tunables)};
+        const char *env[MAX_ENV + 4] = {str_text(&tunables)};
+        size_t n = 1;
+        if (!o->compile_only && o->device && strncmp(o->device, "tpu", 3) == 0 && !tpu_on_the_bus()) {
+            // Off a TPU machine libtpu waits half a minute for each of several answers of a metadata server that is not
+            // there, and leaves a lock behind; told so, it says at once that there is no TPU.
+            env[n++] = "TPU_SKIP_MDS_QUERY=1";
+            env[n++] = "ALLOW_MULTIPLE_LIBTPU_LOAD=1";
+        }
         for (size_t i = 0; o->env && o->env[i] && i < MAX_ENV; i++)
-            env[i + 1] = o->env[i];
+            env[n++] = o->env[i];
         struct process_options p = {.argv = argv,
                                     .env = env,
                                     .err = PROCESS_PIPE,
