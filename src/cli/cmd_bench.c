@@ -316,8 +316,9 @@ static int run(struct cli *cli, struct error *err)
     o->worker.threads = (int)cli_int(cli, "threads", 0);
     o->worker.load_timeout_s = o->worker.compile_timeout_s = o->worker.run_timeout_s = cli_double(cli, "timeout", 0);
     o->text_path = cli_string(cli, "text");
-    o->batch = cli_int(cli, "batch", 0);
-    o->seq = cli_int(cli, "seq", 0);
+    o->batch = cli_given(cli, "batch") ? cli_int(cli, "batch", 0) : 0;
+    o->seq = cli_given(cli, "seq") ? cli_int(cli, "seq", 0) : 0;
+    o->weight_args = cli_string(cli, "weight-args");
     o->samples = cli_int(cli, "samples", 30);
     o->warmup = cli_int(cli, "warmup", -1);
     o->seed = (uint64_t)cli_int(cli, "seed", 0);
@@ -358,6 +359,9 @@ static const char *const description[] = {
     "WORKLOAD is builtin:gemm:MxKxN:TYPE, builtin:copy:N, builtin:minilm (random data), or a model directory, which "
     "with "
     "--text runs on its own weights and the first texts of the file.",
+    "Or it is a program that was exported, an HLO module before any optimisation (.hlo.pb, .txt): its weights and "
+    "inputs "
+    "are random.",
     "--calibrate measures products and a copy on this machine and keeps them in the user's cache: the chip `local`.",
     NULL,
 };
@@ -371,6 +375,7 @@ static const struct option options[] = {
     OPTION_TEXT("texts for a model directory, one per line"),
     OPTION_BATCH("32", "texts in one run"),
     OPTION_SEQ("128", "tokens per text"),
+    OPTION_WEIGHT_ARGS,
     OPTION_SAMPLES("30"),
     OPTION_WARMUP,
     OPTION_TRACE("the workload"),

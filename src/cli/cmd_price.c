@@ -360,15 +360,21 @@ static int print_text(struct cli *cli, struct price *p, struct error *err)
     struct str note;
     str_init(&note);
     print_parts(&note, p);
-    if (p->weight_bytes)
+    if (p->weight_bytes && !p->policy)
+        str_addf(&note, "weights %s. ", weights);
+    else if (p->weight_bytes)
         str_addf(&note, "weights %s, scales %s, under %s. ", weights, scales, p->policy);
     str_add(&note,
             "A row's floor is the longer of product FLOP over peak (c) and bytes over bandwidth (m) on one device, the "
             "row a kernel of its own; merged, rows without products are made inside those beside them. Element-wise "
             "work has no published rate and is not in it.");
     wrap_text(&cli->out, str_text(&note), 0, 0, cli->width);
-    if (price_note(p))
-        wrap_text(&cli->out, price_note(p), 0, 0, cli->width);
+    const char *more = p->note ? p->note : price_note(p);
+    if (more) { // which may have names of a file
+        str_clear(&note);
+        str_add_terminal(&note, more, strlen(more));
+        wrap_text(&cli->out, str_text(&note), 0, 0, cli->width);
+    }
     rc = str_check(&note, err);
     str_release(&note);
     if (!rc)
@@ -407,9 +413,11 @@ static int run(struct cli *cli, struct error *err)
                   .height = given(cli, "height"),
                   .width = given(cli, "width"),
                   .steps = given(cli, "steps"),
-                  .tokens = given(cli, "tokens")},
+                  .tokens = given(cli, "tokens"),
+                  .weight_args = cli_string(cli, "weight-args")},
         .what_if = cli_given(cli, "what-if"),
         .by_scope = strcmp(cli_string(cli, "by"), "scope") == 0,
+        .lenient = cli_flag(cli, "lenient"),
     };
     o.n_chips = cli_strings(cli, "chip", &o.chips);
     o.n_layouts = cli_strings(cli, "layout", &o.layouts);
@@ -429,6 +437,8 @@ static const char *const description[] = {
     "of a FLUX.2 klein), builtin:minilm, builtin:flux2-klein-4b (-9b, -base-4b, -base-9b), "
     "builtin:llama-3.1-8b and other decoders of `assay budget`'s list, or builtin:gemm:MxKxN:TYPE "
     "with TYPE f32, bf16, f16, int8 or f64 and results in f32, int32 or f64.",
+    "Or it is a program that was exported or dumped: an HLO module (.hlo.pb, or the .txt of a dump). One that was not "
+    "optimised is rewritten for the policy; what cannot be, and optimised programs, are priced as they are.",
     "A request may run several programs: an image its text encoder, a step of its transformer for each step, and its "
     "decoder; a decoder of text its prompt, and a step for each token it writes. Figures are of a whole request.",
     "Bytes are counted in three ways. Bytes: what enters and leaves each row's scopes once. Merged: the same with rows "
@@ -482,6 +492,10 @@ static const struct option options[] = {
      .min = 1,
      .max = 1048576,
      .help = "that a decoder writes behind its prompt; 128 when not given"},
+    OPTION_WEIGHT_ARGS,
+    {.name = "lenient",
+     .kind = OPTION_FLAG,
+     .help = "leave out what is not understood of a program's text, and say so"},
     {.name = "what-if",
      .kind = OPTION_FLAG,
      .help = "what to optimise next: what 8-bit products and weights, fusing, hoisting and other batches would save on "
@@ -500,6 +514,7 @@ static const struct example examples[] = {
     {"assay price builtin:flux2-klein-4b --chip v6e:2x4", "the same on eight chips: which layout wins"},
     {"assay price builtin:flux2-klein-4b --chip v6e --what-if", "what to optimise next"},
     {"assay price gemm:64x1024x1024:bf16 --chip v5e", "one product"},
+    {"assay price model.hlo.pb --weight-args 1..24 --policy w8a8 --chip v6e", "a program from JAX (docs/from-jax.md)"},
     {NULL, NULL},
 };
 

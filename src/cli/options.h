@@ -58,6 +58,9 @@
     {.name = "batch", .kind = OPTION_INT, .argument = "N", .preset = n, .min = 1, .max = 65536, .help = what}
 #define OPTION_SEQ(n, what)                                                                                            \
     {.name = "seq", .kind = OPTION_INT, .argument = "N", .preset = n, .min = 2, .max = 65536, .help = what}
+#define OPTION_WEIGHT_ARGS                                                                                             \
+    {.name = "weight-args", .kind = OPTION_STRING, .argument = "N..M",                                                 \
+     .help = "of a program: which arguments are weights, counted from 0; policies store these, all others are inputs"}
 // `n`: the preset; 0 is all.
 #define OPTION_TOP(n, what)                                                                                            \
     {.name = "top", .kind = OPTION_INT, .argument = "N", .preset = n, .min = 0, .max = 1e9, .help = what}

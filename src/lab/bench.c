@@ -10,6 +10,7 @@
 #include "base/host.h"
 #include "base/interrupt.h"
 #include "models/builtin.h"
+#include "models/program.h"
 #include "num/convert.h"
 
 // xorshift64*: any stream will do, it only has to be the same for the same seed.
@@ -69,7 +70,7 @@ static int upload_random(struct subject *s, uint64_t seed, struct error *err)
 
 static int open_synthetic(struct bench_subject *b, const struct bench_options *o, struct error *err)
 {
-    struct model_shape shape = {.batch = o->batch, .seq = o->seq};
+    struct model_shape shape = {.batch = o->batch, .seq = o->seq, .weight_args = o->weight_args};
     struct module plain;
     bool fixed;
     module_init(&plain, &b->arena, b->workload);
@@ -80,7 +81,7 @@ static int open_synthetic(struct bench_subject *b, const struct bench_options *o
         rc = policy_parse(&b->parsed, b->policy, err);
         if (rc)
             return rc;
-        b->items = shape.batch ? shape.batch : 32;
+        b->items = program_is(b->workload) ? 1 : shape.batch ? shape.batch : 32;
     } else {
         b->policy = NULL;
     }
@@ -115,7 +116,7 @@ static int open_files(struct bench_subject *b, const struct bench_options *o, st
 
 int bench_check(const char *workload, const char *policy, const struct bench_options *o, struct error *err)
 {
-    struct model_shape shape = {.batch = o->batch, .seq = o->seq};
+    struct model_shape shape = {.batch = o->batch, .seq = o->seq, .weight_args = o->weight_args};
     struct arena arena;
     struct module m;
     struct policy p;
@@ -125,7 +126,7 @@ int bench_check(const char *workload, const char *policy, const struct bench_opt
     int rc = model_module(workload, &shape, &m, &fixed, err);
     if (!rc && fixed && policy)
         rc = error_set(err, ERR_USAGE, "--policy", "%s has its type in its name", workload);
-    if (!rc && model_is_builtin(workload) && o->text_path)
+    if (!rc && (model_is_builtin(workload) || program_is(workload)) && o->text_path)
         rc = error_set(err, ERR_USAGE, "--text", "goes with a model directory; %s has random data", workload);
     if (!rc && policy)
         rc = policy_parse(&p, policy, err);

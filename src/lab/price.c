@@ -9,6 +9,7 @@
 #include "ir/policy.h"
 #include "lab/price_layout.h"
 #include "lab/price_whatif.h"
+#include "models/program.h"
 
 static int find_chips(struct price *p, const struct price_options *o, struct error *err)
 {
@@ -102,9 +103,27 @@ int price_open(struct price *p, const struct price_options *o, struct error *err
     arena_init(&p->arena);
     p->workload = o->workload;
     p->options = *o;
+    if (program_is(o->workload)) {
+        bool done;
+        int rc = price_program(p, o, &done, err);
+        if (!rc && done)
+            rc = find_chips(p, o, err);
+        for (size_t k = 0; k < p->n_chips && !rc && done; k++) {
+            if (p->targets[k].chips > 1)
+                rc = error_set(err, ERR_USAGE, "--chip",
+                               "layouts are made of programs that can be rewritten; take one chip in place of %s",
+                               o->chips[k]);
+        }
+        if (rc || done)
+            return rc;
+    } else if (o->lenient) {
+        return error_set(err, ERR_USAGE, "--lenient", "goes with a program, which %s is not", o->workload);
+    }
     int rc = model_request(o->workload, &o->shape, &p->arena, &p->request, err);
     if (!rc && p->request.fixed && o->policy)
-        rc = error_set(err, ERR_USAGE, "--policy", "a product has its type in its name");
+        rc = error_set(err, ERR_USAGE, "--policy",
+                       program_is(o->workload) ? "the program has types of its own; policies start from one in f32"
+                                               : "a product has its type in its name");
     if (!rc && o->what_if && p->request.fixed)
         rc = error_set(err, ERR_USAGE, "--what-if", "a single operation has nothing to be changed around it");
     if (!rc && o->what_if && !o->n_chips)
@@ -356,7 +375,7 @@ int price_json(struct price *p, struct jw *w, struct error *err)
         rc = write_layouts(p, w, err);
     if (!rc)
         rc = write_what_ifs(p, w, err);
-    jw_kv_string(w, "note", price_note(p));
+    jw_kv_string(w, "note", p->note ? p->note : price_note(p));
     jw_object_end(w);
     return rc;
 }

@@ -20,6 +20,7 @@ struct price_options {
     struct model_shape shape;
     bool what_if;  // price_json also says what changes would save
     bool by_scope; // a row per scope in place of one per module
+    bool lenient;  // a program's text is read as far as it is understood
 };
 
 // One program of the request, under the policy.
@@ -40,6 +41,7 @@ struct price {
     int n_rows;
     struct cost total;
     int64_t weight_bytes, scale_bytes;
+    const char *note; // how a program is priced; NULL: it is none, or there is nothing to say
     const struct chip *chips[PRICE_MAX_CHIPS];
     struct chip_target targets[PRICE_MAX_CHIPS]; // with their slices; chips is 1 where only a chip was named
     size_t n_chips;
@@ -60,6 +62,11 @@ const struct price_part *price_part_of(const struct price *p, int row);
 
 // What is published about this very request and differs from what is computed here, and why; NULL: nothing is known.
 const char *price_note(const struct price *p);
+
+// Of a program that was exported (price_program.c). Where the operation table has all of its operations it is priced as
+// any module is (*done false). Else, and when a compiler has been through it, it is priced here as it is: instruction
+// by instruction, loops as often as they run.
+int price_program(struct price *p, const struct price_options *o, bool *done, struct error *err);
 
 // The `result` object of assay.price/1.
 int price_json(struct price *p, struct jw *w, struct error *err);

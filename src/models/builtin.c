@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "models/bert.h"
 #include "models/block.h"
+#include "models/program.h"
 
 #define NAMES                                                                                                          \
     "builtin:minilm, builtin:transformer-block[:HIDDENxHEADSxMLP], builtin:gemm:MxKxN:TYPE, builtin:copy:N, and for "  \
@@ -66,6 +67,20 @@ static int copy(const char *spec, struct module *m, struct error *err)
     return builder_finish(&b, err);
 }
 
+static int exported(const char *path, const struct model_shape *shape, struct module *m, bool *fixed, struct error *err)
+{
+    struct program p;
+    if (shape->batch || shape->seq)
+        return error_set(err, ERR_USAGE, shape->batch ? "--batch" : "--seq",
+                         "%s has shapes of its own; export it with others", path);
+    int rc = program_open(&p, path, shape->weight_args, false, m->arena, err);
+    if (!rc)
+        rc = program_module(&p, m, err);
+    if (!rc)
+        *fixed = !program_is_f32(m);
+    return rc;
+}
+
 int model_module(const char *workload, const struct model_shape *shape, struct module *m, bool *fixed,
                  struct error *err)
 {
@@ -74,6 +89,10 @@ int model_module(const char *workload, const struct model_shape *shape, struct m
         .batch = shape->batch ? shape->batch : 32, .seq = shape->seq ? shape->seq : 128, .first_layer = -1};
     const char *name = strncmp(workload, "builtin:", 8) == 0 ? workload + 8 : workload;
     *fixed = false;
+    if (program_is(workload))
+        return exported(workload, shape, m, fixed, err);
+    if (shape->weight_args)
+        return error_set(err, ERR_USAGE, "--weight-args", "goes with a program; %s knows its weights", workload);
     if (model_is_builtin(workload)) {
         if (strncmp(name, "gemm:", 5) == 0) {
             *fixed = true;

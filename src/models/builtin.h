@@ -9,6 +9,7 @@ struct model_shape {
     int64_t batch, seq;           // 0: what suits the workload: 32 and 128 for encoders of text
     int64_t height, width, steps; // of an image; 0: 512 x 512, and the model's own number of steps
     int64_t tokens;               // that a decoder writes; 0: 128
+    const char *weight_args;      // of a program: which arguments are weights, "N..M"; NULL: none
 };
 
 enum { MODEL_MAX_PARTS = 4 };
@@ -53,7 +54,9 @@ int model_request(const char *workload, const struct model_shape *shape, struct 
 // A WORKLOAD of one program that needs no weights: "builtin:minilm", "builtin:gemm:MxKxN:TYPE" (also without
 // "builtin:"; TYPE is f32, bf16, f16, int8 or f64, f32 accumulation, int32 for int8), "builtin:copy:N",
 // "builtin:transformer-block" (block.h), or a model directory (its config.json alone is read). ERR_USAGE lists the
-// built-in names. A product comes in its own types: policies leave it alone (*fixed).
+// built-in names. A product comes in its own types: policies leave it alone (*fixed). A file that program_is knows is a
+// program that was exported (program.h): it has its own shapes, and where its floats are not all f32 its own types,
+// too.
 int model_module(const char *workload, const struct model_shape *shape, struct module *m, bool *fixed,
                  struct error *err);
 

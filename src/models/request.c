@@ -8,6 +8,7 @@
 #include "models/bert.h"
 #include "models/builtin.h"
 #include "models/flux2.h"
+#include "models/program.h"
 
 enum { MOST_CALLS = 1 << 20 };
 
@@ -148,11 +149,12 @@ static int single_request(const char *workload, const struct model_shape *s, str
     struct bert bert;
     if (s->tokens)
         return refuse("--tokens", workload, "writes no tokens", err);
-    struct model_part *p = add_part(r, a, "model", "batch", 1);
-    r->unit = "batch";
-    r->batch = s->batch ? s->batch : 32;
+    bool program = program_is(workload); // made for one batch, which nobody tells
+    struct model_part *p = add_part(r, a, program ? "program" : "model", program ? "run" : "batch", 1);
+    r->unit = program ? "run" : "batch";
+    r->batch = program ? 1 : s->batch ? s->batch : 32;
     int rc = model_module(workload, s, &p->module, &r->fixed, err);
-    if (rc || r->fixed)
+    if (rc || r->fixed || program)
         return rc;
     if (strcmp(workload, "builtin:minilm") == 0)
         bert_minilm(&bert);
@@ -216,6 +218,8 @@ int model_request(const char *workload, const struct model_shape *shape, struct 
 {
     const char *name = strncmp(workload, "builtin:", 8) == 0 ? workload + 8 : workload;
     memset(out, 0, sizeof *out);
+    if (shape->weight_args && !program_is(workload))
+        return refuse("--weight-args", workload, "is no program, and knows its weights", err);
     if (model_is_builtin(workload) && flux2_builtin(name))
         return flux2_request(flux2_builtin(name), shape, workload, a, out, err);
     if (!model_is_builtin(workload) && dir_exists(workload)) {

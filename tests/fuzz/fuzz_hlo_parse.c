@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // HLO text, strictly and leniently. What is refused says why and where; what is taken is a message that the reader
-// takes, that can be priced and printed; and what is taken strictly is taken leniently without a note.
+// takes, that can be priced, printed and perhaps imported; and what is taken strictly is taken leniently without a
+// note.
 #include <math.h>
 #include <stdlib.h>
 
 #include "ir/hlo_cost.h"
+#include "ir/hlo_import.h"
 #include "ir/hlo_parse.h"
 #include "ir/hlo_text.h"
 
@@ -27,6 +29,17 @@ static void use(const struct hlo_module *m, struct arena *arena)
     str_release(&text);
 }
 
+// What is imported is a module that verifies; what is not says why.
+static void import(const struct hlo_module *m, struct arena *arena)
+{
+    struct hlo_import_options o = {.name = "fuzz", .last_weight = 0};
+    struct module out;
+    struct error e = {0};
+    module_init(&out, arena, "fuzz");
+    if (hlo_import(m, &o, &out, &e) ? !e.code || e.code == ERR_INTERNAL : module_verify(&out, &e))
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     int rc[2];
@@ -46,6 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             if (hlo_read(&m, parsed.message.data, parsed.message.size, "fuzz", &arena, &e))
                 abort();
             use(&m, &arena);
+            import(&m, &arena);
         }
         arena_release(&arena);
     }

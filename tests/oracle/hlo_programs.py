@@ -101,6 +101,23 @@ def odds(x, i, key):
     return y, z, c, u, t, r, f, p, q, k, d, x.astype(jnp.bfloat16), jnp.cumsum(x, 1), jnp.pad(x, ((1, 0), (2, 3)))
 
 
+def encoder(tokens, table, layers):
+    x = jnp.take(table, tokens, axis=0, mode="clip")
+    mask = (tokens != 0)[:, None, :]
+    for i, (wq, wk, wv, wo, up, down, scale) in enumerate(layers):
+        with jax.named_scope(f"layers_{i}"):
+            with jax.named_scope("attention"):
+                q, k, v = x @ wq, x @ wk, x @ wv
+                scores = jnp.where(mask, jnp.einsum("bqd,bkd->bqk", q, k) / 4, -jnp.inf)
+                x = x + jnp.einsum("bqk,bkd->bqd", jax.nn.softmax(scores), v) @ wo
+            with jax.named_scope("mlp"):
+                mean = jnp.mean(x, -1, keepdims=True)
+                h = (x - mean) * jax.lax.rsqrt(jnp.var(x, -1, keepdims=True) + 1e-6) * scale
+                x = x + jax.nn.gelu(h @ up) @ down
+    with jax.named_scope("pool"):
+        return x[:, 0], jnp.max(x, axis=1)
+
+
 def sharded(x, w):
     h = jax.lax.with_sharding_constraint(x @ w, NamedSharding(MESH, P("data", "model")))
     return jnp.sum(jnp.tanh(h) @ w.T, axis=0)
@@ -113,5 +130,18 @@ write("VERSIONS", f"jax {jax.__version__}, jaxlib {jaxlib.__version__}\n".encode
 program("mlp", mlp, S(8, 64), S(64, 256), S(256, 16), keep_forms=True)
 program("train", train, S(10, 16, 32), S(32, 8))
 program("odds", odds, S(6, 10), S(3, dtype=jnp.int32), S(4, dtype=jnp.uint32), keep_forms=True)
+LAYER = (S(16, 16), S(16, 16), S(16, 16), S(16, 16), S(16, 32), S(32, 16), S(16))
+program("encoder", encoder, S(2, 5, dtype=jnp.int32), S(50, 16), (LAYER, LAYER))
 program("sharded", sharded, S(16, 64), S(64, 32),
         in_shardings=(NamedSharding(MESH, P("data", None)), NamedSharding(MESH, P(None, "model"))))  # fmt: skip
+
+
+def classifier(params, x):  # docs/from-jax.md
+    with jax.named_scope("hidden"):
+        h = jax.nn.relu(x @ params["w1"] + params["b1"])
+    with jax.named_scope("out"):
+        return h @ params["w2"] + params["b2"]
+
+
+PARAMS = {"w1": S(784, 512), "b1": S(512), "w2": S(512, 10), "b2": S(10)}
+write("classifier.hlo.pb", jax.jit(classifier).lower(PARAMS, S(64, 784)).compiler_ir("hlo").as_serialized_hlo_module_proto())

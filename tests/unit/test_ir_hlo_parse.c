@@ -149,9 +149,9 @@ static void compare_files(const char *message, const char *text, bool values)
 
 TEST(ir_hlo_parse_dumps)
 {
-    static const char *const programs[] = {"mlp", "train", "odds", "sharded"};
+    static const char *const programs[] = {"mlp", "train", "odds", "encoder", "sharded"};
     static const char *const stages[] = {"before_optimizations", "after_optimizations"};
-    for (size_t i = 0; i < 8; i++) {
+    for (size_t i = 0; i < 2 * sizeof programs / sizeof *programs; i++) {
         char message[80], text[80];
         snprintf(message, sizeof message, "%s.%s.hlo.pb", programs[i / 2], stages[i % 2]);
         snprintf(text, sizeof text, "%s.%s.txt", programs[i / 2], stages[i % 2]);

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs that were exported (tests/oracle/hlo_programs.py), imported: what the module computes is what the program
+// computes, compiled as it is; in f64 and under policies it is near that.
+#include "ir/hlo_import.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "fixture.h"
+#include "ir/hlo_parse.h"
+#include "ir/policy.h"
+#include "ir/retype.h"
+#include "ir_test.h"
+
+enum { MAX_ARGS = 32, MAX_RESULTS = 4 };
+
+struct imported {
+    struct rig r;
+    struct arena arena;
+    struct str bytes;
+    struct hlo_module hlo;
+    struct hlo_parsed parsed;
+    struct module m;
+    void *args[MAX_ARGS], *want[MAX_RESULTS], *got[MAX_RESULTS];
+    struct error err;
+};
+
+static void import(struct imported *t, const char *file, int64_t first_weight, int64_t last_weight)
+{
+    char name[100];
+    memset(t, 0, sizeof *t);
+    arena_init(&t->arena);
+    str_init(&t->bytes);
+    snprintf(name, sizeof name, "ir/programs/%s", file);
+    REQUIRE(rig_open(&t->r, pjrt_test_plugin(false), 1));
+    REQUIRE_OK(file_read(&t->bytes, fixture_path(name), 1 << 24, &t->err), &t->err);
+    REQUIRE_OK(hlo_read_any(&t->hlo, t->bytes.text, t->bytes.length, file, false, &t->parsed, &t->arena, &t->err),
+               &t->err);
+    module_init(&t->m, &t->arena, file);
+    struct hlo_import_options o = {.name = file, .first_weight = first_weight, .last_weight = last_weight};
+    REQUIRE_OK(hlo_import(&t->hlo, &o, &t->m, &t->err), &t->err);
+    REQUIRE(t->m.n_parameters <= MAX_ARGS && t->m.n_results <= MAX_RESULTS);
+}
+
+static void finish(struct imported *t)
+{
+    for (int i = 0; i < MAX_ARGS; i++)
+        free(t->args[i]);
+    for (int i = 0; i < MAX_RESULTS; i++) {
+        free(t->want[i]);
+        free(t->got[i]);
+    }
+    str_release(&t->bytes);
+    arena_release(&t->arena);
+    rig_close(&t->r);
+}
+
+static const struct shape *shape_of_parameter(const struct module *m, int i)
+{
+    return &m->instructions[m->parameters[i].instruction].shape;
+}
+
+// Values around 0.3 that a wrong order of arguments or of dimensions would show; token 0 is padding.
+static void make_arguments(struct imported *t)
+{
+    uint32_t state = 1;
+    for (int i = 0; i < t->m.n_parameters; i++) {
+        const struct shape *s = shape_of_parameter(&t->m, i);
+        int64_t n = shape_elements(s);
+        t->args[i] = malloc((size_t)n * 4);
+        REQUIRE(t->args[i]);
+        for (int64_t k = 0; k < n; k++) {
+            state = state * 1664525 + 1013904223;
+            if (s->dtype == DT_S32)
+                ((int32_t *)t->args[i])[k] = (int32_t)(state >> 28);
+            else
+                ((float *)t->args[i])[k] = (float)(state >> 8) * 0x1p-24f - 0.35f;
+        }
+    }
+}
+
+static void run_module(struct imported *t, const struct module *m, void **out)
+{
+    struct program *p = ir_compile(&t->r, m);
+    if (!p)
+        test_fail_error(__FILE__, __LINE__, "compile", t->r.err.where, t->r.err.message);
+    REQUIRE(p);
+    REQUIRE(ir_run(&t->r, p, m, (const void *const *)t->args, out));
+    program_free(p);
+}
+
+// The message itself, which the parser made where the file is text, as the plugin compiles it.
+static void run_message(struct imported *t)
+{
+    struct program *p = NULL;
+    struct compile_options none = {.override_count = 0};
+    REQUIRE_OK(program_compile(&p, t->r.client, t->hlo.message.data, t->hlo.message.size, "hlo", &none, &t->err),
+               &t->err);
+    REQUIRE(ir_run(&t->r, p, &t->m, (const void *const *)t->args, t->want));
+    program_free(p);
+}
+
+static double distance(const struct imported *t, int result, const struct module *m, const void *got)
+{
+    const struct shape *s = &t->m.instructions[t->m.results[result]].shape;
+    double *a = ir_doubles(m->instructions[m->results[result]].shape.dtype, got, shape_elements(s));
+    double *b = ir_doubles(s->dtype, t->want[result], shape_elements(s));
+    double d = ir_rel_l2(a, b, shape_elements(s));
+    free(a);
+    free(b);
+    return d;
+}
+
+static void compare(struct imported *t)
+{
+    struct module wide;
+    void *out[MAX_RESULTS] = {NULL};
+    make_arguments(t);
+    run_message(t);
+    run_module(t, &t->m, t->got);
+    // The compiler may fuse the two differently: a few roundings of f32 over sums of at most 256 terms.
+    for (int i = 0; i < t->m.n_results; i++)
+        CHECK(distance(t, i, &t->m, t->got[i]) < 1e-5);
+    module_init(&wide, &t->arena, "f64");
+    REQUIRE_OK(module_retype_f64(&t->m, &wide, &t->err), &t->err);
+    run_module(t, &wide, out);
+    for (int i = 0; i < t->m.n_results; i++) {
+        double d = distance(t, i, &wide, out[i]);
+        CHECK(d < 1e-5 && d > 0); // f64 that equals f32 to the last bit was not computed in f64
+        free(out[i]);
+    }
+}
+
+TEST(ir_hlo_import_plugin_message)
+{
+    struct imported t;
+    import(&t, "mlp.before_optimizations.hlo.pb", 1, 2);
+    CHECK_INT(t.m.n_parameters, 3);
+    CHECK_INT(t.m.parameters[0].role, ROLE_INPUT);
+    CHECK_INT(t.m.parameters[2].role, ROLE_WEIGHT);
+    CHECK_STR(t.m.parameters[2].name, "v");
+    compare(&t);
+    finish(&t);
+}
+
+TEST(ir_hlo_import_plugin_text)
+{
+    struct imported t;
+    const char *groups[16];
+    import(&t, "encoder.before_optimizations.txt", 1, 15);
+    CHECK_INT(t.m.n_parameters, 16);
+    CHECK_STR(t.m.parameters[1].name, "table");
+    compare(&t);
+    // Scopes come from the names of the program.
+    int n = module_groups(&t.m, groups, 16);
+    bool attention = false, mlp = false;
+    for (int i = 0; i < n; i++) {
+        attention |= strcmp(groups[i], "layers_*/attention") == 0;
+        mlp |= strcmp(groups[i], "layers_*/mlp") == 0;
+    }
+    CHECK(attention && mlp);
+    finish(&t);
+}
+
+TEST(ir_hlo_import_plugin_policies)
+{
+    struct imported t;
+    struct policy policy;
+    struct module narrow;
+    void *out[MAX_RESULTS] = {NULL};
+    import(&t, "encoder.before_optimizations.txt", 0, -1);
+    make_arguments(&t);
+    run_message(&t);
+    REQUIRE_OK(policy_parse(&policy, "bf16", &t.err), &t.err);
+    module_init(&narrow, &t.arena, "bf16");
+    REQUIRE_OK(module_apply_policy(&t.m, &policy, false, &narrow, &t.err), &t.err);
+    run_module(&t, &narrow, out);
+    // bf16 has 8 bits: more than f32's error, less than a wrong result's.
+    for (int i = 0; i < t.m.n_results; i++) {
+        double d = distance(&t, i, &narrow, out[i]);
+        CHECK(d > 1e-4 && d < 0.05);
+        free(out[i]);
+    }
+    finish(&t);
+}
+
+static void refused(const char *text, int64_t last_weight, int code, const char *what)
+{
+    struct arena arena;
+    struct hlo_module hlo;
+    struct module m;
+    struct error e = {0};
+    struct hlo_import_options o = {.name = "a.txt", .last_weight = last_weight};
+    arena_init(&arena);
+    REQUIRE_OK(hlo_read_any(&hlo, text, strlen(text), "a.txt", false, NULL, &arena, &e), &e);
+    module_init(&m, &arena, "m");
+    CHECK_INT(hlo_import(&hlo, &o, &m, &e), code);
+    if (!strstr(e.message, what))
+        CHECK_STR(e.message, what);
+    arena_release(&arena);
+}
+
+#define PROGRAM(body) "HloModule m\nENTRY e {\n p = f32[4,4] parameter(0)\n" body "\n}\n"
+
+TEST(ir_hlo_import_refuses)
+{
+    refused(PROGRAM("ROOT r = f32[4,4] cholesky(p)"), -1, ERR_INPUT,
+            "instruction 'r' (cholesky) cannot be rewritten: the operation is not in the table");
+    refused(PROGRAM("c = f32[16] constant({...})\nROOT r = f32[16] negate(c)"), -1, ERR_INPUT, "leaves out its values");
+    refused(PROGRAM("ROOT r = f32[4,4] negate(p)"), 1, ERR_USAGE, "1 arguments");
+    refused(PROGRAM("ROOT r = f32[4,5] negate(p)"), -1, ERR_INPUT, "");
+    refused("HloModule m, is_scheduled=true\nENTRY e {\n p = f32[4] parameter(0)\n}\n", -1, ERR_INPUT,
+            "is an optimised program");
+    // Calls that double at each level would be written out for ever.
+    struct str text;
+    str_init(&text);
+    str_add(&text, "HloModule m\nc0 {\n ROOT p = f32[2] parameter(0)\n}\n");
+    for (int i = 1; i < 40; i++)
+        str_addf(&text,
+                 "c%d {\n p = f32[2] parameter(0)\n a = f32[2] call(p), to_apply=c%d\n ROOT r = f32[2] call(a), "
+                 "to_apply=c%d\n}\n",
+                 i, i - 1, i - 1);
+    str_add(&text, "ENTRY e {\n p = f32[2] parameter(0)\n ROOT r = f32[2] call(p), to_apply=c39\n}\n");
+    refused(text.text, -1, ERR_INPUT, "more than 2^20 instructions");
+    str_release(&text);
+}
