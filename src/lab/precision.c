@@ -91,6 +91,9 @@ static int check(const struct precision_options *o, struct error *err)
         return error_set(err, ERR_USAGE, "--policy", "needs --tensor: suites have policies of their own");
     if (o->tensor)
         uses |= precision_suite_tensor.uses;
+    if (o->trace && o->tensor && !o->batch && o->n_suites == 0)
+        return error_set(err, ERR_USAGE, "--trace",
+                         "a tensor alone runs nothing on a device; --batch asks for a product");
     if (o->n_suites == 0 && !o->tensor) {
         struct str known;
         str_init(&known);
@@ -195,6 +198,18 @@ static int save_samples(const struct precision *p, struct error *err)
     return rc;
 }
 
+// A profile was asked for, so an empty one is an error.
+static int check_traced(const struct precision *p, struct error *err)
+{
+    for (size_t i = 0; i < p->n_documents; i++) {
+        for (size_t k = 0; k < p->documents[i]->n_programs; k++) {
+            if (p->documents[i]->programs[k]->spans)
+                return 0;
+        }
+    }
+    return error_set(err, ERR_DEVICE, "--trace", "the profile is empty: no program ran on the device");
+}
+
 int precision_run(struct precision *p, struct record *record, struct error *err)
 {
     uint64_t start = clock_ns();
@@ -206,6 +221,8 @@ int precision_run(struct precision *p, struct record *record, struct error *err)
         rc = run_suite(p, &precision_suite_tensor, err);
     if (!rc && record)
         rc = save_samples(p, err);
+    if (!rc && record && p->options->trace)
+        rc = check_traced(p, err);
     p->wall_s = (double)(clock_ns() - start) / 1e9;
     return rc ? rc : interrupt_check("running", err);
 }

@@ -483,6 +483,6 @@ static int run(struct precision *p, struct error *err)
 const struct precision_suite precision_suite_tensor = {
     .name = "tensor",
     .help = "a matrix of your own under any policies: the tensor, and its product with normal inputs",
-    .uses = PRECISION_USES_SEED | PRECISION_USES_BATCH | PRECISION_TRACES_EACH,
+    .uses = PRECISION_USES_SEED | PRECISION_USES_BATCH,
     .run = run,
 };
