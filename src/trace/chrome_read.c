@@ -140,9 +140,9 @@ static int describe(struct chrome_work *w, const struct raw *raw, uint32_t plane
     e->row = CHROME_NONE;
     if (!rc && (name.size || e->kind != CHROME_END)) {
         bool both = wanted[0].value.kind == SCAN_TEXT && name.size;
-        rc = both ? chrome_row(w, plane, 0,
-                               chrome_text(w, &wanted[0].value, SCRATCH_OTHER, "traceEvents.args.long_name"), name,
-                               &e->row, err)
+        rc = both ? chrome_operation(w, plane,
+                                     chrome_text(w, &wanted[0].value, SCRATCH_OTHER, "traceEvents.args.long_name"),
+                                     name, before, &e->row, err)
                   : chrome_row(w, plane, 0, name, none, &e->row, err);
     }
     struct slice category = text_of(w, &raw->cat, SCRATCH_OTHER, "traceEvents.cat");

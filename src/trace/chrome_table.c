@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pbread.h"
 #include "base/pbwire.h"
 #include "trace/chrome_work.h"
 
@@ -50,7 +51,10 @@ int chrome_keep(struct chrome_work *w, struct slice *text, struct error *err)
 struct slice chrome_text(struct chrome_work *w, const struct scan_value *v, int scratch, const char *where)
 {
     bool bad = false;
-    struct slice s = scan_text(v, &w->scratch[scratch], &bad);
+    struct scan_value any = *v;
+    any.wide |=
+        v->kind == SCAN_OBJECT || v->kind == SCAN_ARRAY; // what is nested stays JSON, and nobody has looked into it
+    struct slice s = scan_text(&any, &w->scratch[scratch], &bad);
     if (bad)
         chrome_damage(w, where, "a text is not UTF-8", v->text.data);
     return s;
@@ -270,6 +274,36 @@ static bool is_number(struct slice name)
     return false;
 }
 
+static const char *const of_operations[] = {
+    "hlo_category",           "program_id", "symbol_id",         "flops",  "model_flops",  "bytes_accessed",
+    "raw_bytes_accessed",     "tf_op",      "shape_with_layout", "source", "source_stack", "deduplicated_name",
+    "memory_access_breakdown"};
+
+static int add_row(struct chrome_work *w, uint32_t plane, int table, struct chrome_row row, uint32_t *number,
+                   struct error *err)
+{
+    if (!chrome_grow((void **)&w->rows, &w->cap_rows, w->n_rows, sizeof *w->rows, err))
+        return ERR_MEMORY;
+    int rc = chrome_keep(w, &row.name, err);
+    if (!rc)
+        rc = chrome_keep(w, &row.display_name, err);
+    if (!rc && row.stats.size)
+        rc = slice_copy(&w->arena, &row.stats, err);
+    struct chrome_plane *p = &w->planes[plane];
+    row.id = ++p->n_rows[table];
+    row.next = CHROME_NONE;
+    row.numeric = table == 1 && is_number(row.name);
+    for (size_t i = 0; table == 1 && i < sizeof of_operations / sizeof *of_operations; i++) {
+        if (slice_is(row.name, of_operations[i]))
+            p->of_operations[i] = row.id;
+    }
+    *number = (uint32_t)w->n_rows++;
+    w->rows[*number] = row;
+    *(p->first_row[table] == CHROME_NONE ? &p->first_row[table] : &w->rows[p->last_row[table]].next) = *number;
+    p->last_row[table] = *number;
+    return rc;
+}
+
 int chrome_row(struct chrome_work *w, uint32_t plane, int table, struct slice name, struct slice display_name,
                uint32_t *row, struct error *err)
 {
@@ -280,24 +314,77 @@ int chrome_row(struct chrome_work *w, uint32_t plane, int table, struct slice na
         return rc;
     unsigned kind = display_name.size ? KIND_LONG : table ? KIND_STAT : KIND_EVENT;
     rc = find(w, plane, kind, key, &number, err);
-    if (rc || *number != CHROME_NONE) {
-        *row = rc ? 0 : *number;
-        return rc;
+    if (!rc && *number == CHROME_NONE)
+        rc = add_row(w, plane, table, (struct chrome_row){.name = name, .display_name = display_name}, number, err);
+    *row = rc ? 0 : *number;
+    return rc;
+}
+
+// The next of the messages that put_stat has written: tag, length in one byte, tag of the id, id.
+static size_t next_stat(const uint8_t *at, uint64_t *id)
+{
+    (void)pb_get_varint(at + 3, at + 2 + at[1], id);
+    return 2 + (size_t)at[1];
+}
+
+static bool is_operation(const struct chrome_plane *p, const uint8_t *at, const uint8_t *end)
+{
+    uint64_t id = 0;
+    while (at < end && p->of_operations[0]) {
+        at += next_stat(at, &id);
+        if (id == p->of_operations[0])
+            return true;
     }
-    if (!chrome_grow((void **)&w->rows, &w->cap_rows, w->n_rows, sizeof *w->rows, err))
-        return ERR_MEMORY;
-    rc = chrome_keep(w, &name, err);
+    return false;
+}
+
+int chrome_operation(struct chrome_work *w, uint32_t plane, struct slice name, struct slice display_name, size_t before,
+                     uint32_t *row, struct error *err)
+{
+    const struct chrome_plane *p = &w->planes[plane];
+    struct str *stats = &w->scratch[SCRATCH_WHOLE];
+    if (w->stats.length == before)
+        return chrome_row(w, plane, 0, name, display_name, row, err);
+    uint8_t *at = (uint8_t *)w->stats.text + before, *end = (uint8_t *)w->stats.text + w->stats.length, *to = at;
+    if (!is_operation(p, at, end))
+        return chrome_row(w, plane, 0, name, display_name, row, err);
+    str_clear(stats);
+    while (at < end) {
+        uint64_t id = 0;
+        bool once = false;
+        size_t n = next_stat(at, &id);
+        for (size_t i = 0; i < sizeof of_operations / sizeof *of_operations; i++)
+            once |= id && id == p->of_operations[i];
+        if (once) {
+            str_add_char(stats, 5 << 3 | PB_BYTES);
+            str_add_n(stats, at + 1, n - 1);
+        } else {
+            memmove(to, at, n);
+            to += n;
+        }
+        at += n;
+    }
+    w->stats.length = (size_t)(to - (uint8_t *)w->stats.text);
+    struct slice key;
+    uint32_t *number;
+    int rc = pair(w, display_name, name, &key, err);
+    if (rc)
+        return rc;
+    str_add_char(&w->scratch[SCRATCH_KEY], '\0');
+    str_add_n(&w->scratch[SCRATCH_KEY], str_text(stats), stats->length);
+    key = (struct slice){(const uint8_t *)str_text(&w->scratch[SCRATCH_KEY]), w->scratch[SCRATCH_KEY].length};
+    rc = str_check(&w->scratch[SCRATCH_KEY], err);
     if (!rc)
-        rc = chrome_keep(w, &display_name, err);
-    struct chrome_plane *p = &w->planes[plane];
-    *row = *number = (uint32_t)w->n_rows++;
-    w->rows[*row] = (struct chrome_row){.name = name,
-                                        .display_name = display_name,
-                                        .id = ++p->n_rows[table],
-                                        .next = CHROME_NONE,
-                                        .numeric = table == 1 && is_number(name)};
-    *(p->first_row[table] == CHROME_NONE ? &p->first_row[table] : &w->rows[p->last_row[table]].next) = *row;
-    p->last_row[table] = *row;
+        rc = str_check(stats, err);
+    if (!rc)
+        rc = find(w, plane, KIND_LONG, key, &number, err);
+    if (!rc && *number == CHROME_NONE)
+        rc = add_row(w, plane, 0,
+                     (struct chrome_row){.name = name,
+                                         .display_name = display_name,
+                                         .stats = {(const uint8_t *)str_text(stats), stats->length}},
+                     number, err);
+    *row = rc ? 0 : *number;
     return rc;
 }
 
@@ -378,10 +465,8 @@ static int put_value(struct chrome_work *w, uint32_t plane, uint32_t field, uint
     case SCAN_ARRAY:
         break;
     }
-    struct scan_value as_text = *v;
-    as_text.wide |= !quoted; // what is nested stays JSON
-    int rc = chrome_row(w, plane, 1, chrome_text(w, &as_text, SCRATCH_VALUE, "traceEvents.args"),
-                        (struct slice){NULL, 0}, &text, err);
+    int rc = chrome_row(w, plane, 1, chrome_text(w, v, SCRATCH_VALUE, "traceEvents.args"), (struct slice){NULL, 0},
+                        &text, err);
     if (!rc)
         put_stat(w, field, id, 7, w->rows[text].id);
     return rc;

@@ -40,6 +40,7 @@ struct chrome_flow {
 // A row of a plane's table.
 struct chrome_row {
     struct slice name, display_name;
+    struct slice stats; // XStat messages as a row has them
     uint32_t id, next;
     bool numeric; // a statistic whose values are numbers, also where they are written as texts
 };
@@ -49,6 +50,9 @@ struct chrome_plane {
     struct slice name;
     int64_t id, order;
     uint32_t n_rows[2], first_row[2], last_row[2];
+    // Ids of the statistics that XLA says once of an operation, which XProf reads nowhere else. The first is that of
+    // hlo_category, which operations have and nothing else has; 0: none.
+    uint32_t of_operations[16];
     uint64_t stats; // place in work->stats of the plane's own
     uint32_t n_stats;
 };
@@ -131,6 +135,10 @@ int chrome_async(struct chrome_work *w, uint32_t plane, struct slice category, s
 int chrome_flow_id(struct chrome_work *w, struct slice category, struct slice id, uint64_t *number, struct error *err);
 int chrome_row(struct chrome_work *w, uint32_t plane, int table, struct slice name, struct slice display_name,
                uint32_t *row, struct error *err);
+// The row of an operation of a TPU, which takes along those of the statistics behind `before` that XLA says once of an
+// operation. Of anything else the row of its names.
+int chrome_operation(struct chrome_work *w, uint32_t plane, struct slice name, struct slice display_name, size_t before,
+                     uint32_t *row, struct error *err);
 // What stays of a text when its scratch is used again.
 int chrome_keep(struct chrome_work *w, struct slice *text, struct error *err);
 

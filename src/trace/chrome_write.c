@@ -305,7 +305,7 @@ static void put_rows(struct chrome_work *w, const struct chrome_plane *p, int ta
 {
     uint32_t field = table ? XPLANE_STAT_NAME : XPLANE_EVENT_NAME;
     for (uint32_t i = p->first_row[table]; i != CHROME_NONE; i = w->rows[i].next)
-        xwrite_row(&w->out->space, field, w->rows[i].id, w->rows[i].name, w->rows[i].display_name);
+        xwrite_row(&w->out->space, field, w->rows[i].id, w->rows[i].name, w->rows[i].display_name, w->rows[i].stats);
 }
 
 // The first of the line's arrows among all.

@@ -194,7 +194,8 @@ static int add_stat_name(struct merge *m, const struct xmeta *row, struct error 
             rc = timeline_texts_put(&m->stat_names, name, 0, &index, &fresh, err);
     }
     if (fresh)
-        xwrite_row(&m->programs, XPLANE_STAT_NAME, (int64_t)index + 1, name, (struct slice){NULL, 0});
+        xwrite_row(&m->programs, XPLANE_STAT_NAME, (int64_t)index + 1, name, (struct slice){NULL, 0},
+                   (struct slice){NULL, 0});
     return rc ? rc : idmap_put(&m->stat_ids, row->id, index + 1, &again, err);
 }
 

@@ -19,7 +19,8 @@ static void put_nonzero(struct str *out, uint32_t field, int64_t v)
         pb_put_int(out, field, v);
 }
 
-void xwrite_row(struct str *out, uint32_t table, int64_t id, struct slice name, struct slice display_name)
+void xwrite_row(struct str *out, uint32_t table, int64_t id, struct slice name, struct slice display_name,
+                struct slice stats)
 {
     size_t entry = pb_begin(out, table);
     pb_put_int(out, 1, id);
@@ -28,13 +29,15 @@ void xwrite_row(struct str *out, uint32_t table, int64_t id, struct slice name, 
     pb_put_bytes(out, 2, name.data, name.size);
     if (display_name.size)
         pb_put_bytes(out, 4, display_name.data, display_name.size);
+    str_add_n(out, stats.data, stats.size);
     pb_end(out, metadata);
     pb_end(out, entry);
 }
 
 static void put_name(struct str *out, uint32_t table, int64_t id, const char *name)
 {
-    xwrite_row(out, table, id, (struct slice){(const uint8_t *)name, strlen(name)}, (struct slice){NULL, 0});
+    xwrite_row(out, table, id, (struct slice){(const uint8_t *)name, strlen(name)}, (struct slice){NULL, 0},
+               (struct slice){NULL, 0});
 }
 
 void xwrite_number(struct str *out, uint32_t field, int64_t id, uint32_t kind, uint64_t v)

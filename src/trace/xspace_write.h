@@ -16,9 +16,10 @@
 enum { XSPACE_PLANE = 1, XSPACE_ERROR, XSPACE_WARNING, XSPACE_HOST };
 enum { XPLANE_ID = 1, XPLANE_NAME, XPLANE_LINE, XPLANE_EVENT_NAME, XPLANE_STAT_NAME, XPLANE_STAT };
 
-// An entry of a plane's table XPLANE_EVENT_NAME or XPLANE_STAT_NAME: what `id` is called, and in events' tables a short
-// name beside it (empty: none).
-void xwrite_row(struct str *out, uint32_t table, int64_t id, struct slice name, struct slice display_name);
+// An entry of a plane's table XPLANE_EVENT_NAME or XPLANE_STAT_NAME: what `id` is called. In events' tables there may
+// be a short name beside it, and statistics, which are fields already.
+void xwrite_row(struct str *out, uint32_t table, int64_t id, struct slice name, struct slice display_name,
+                struct slice stats);
 // A statistic as field `field` of an event (4), of a row (5) or a plane (6): an integer with a sign or without (its
 // field in the message: 4, 3).
 void xwrite_number(struct str *out, uint32_t field, int64_t id, uint32_t kind, uint64_t v);

@@ -214,6 +214,8 @@ def check_convert(w, name):
         return bag([(p, [(line, e) for line, e in lines if line != "_counters_"]) for p, lines in ps], lambda p: p)
     same(what + ": events", plain(keep), plain(p for p in planes if p[0] != "Task Environment"))
     same(what + ": XProf's trace viewer", viewer(original), viewer(path))
+    if name.startswith("tpu-"):  # elsewhere XProf needs HLO for them
+        same(what + ": XProf's operations", operations(original), operations(path))
     print("%s: %d planes, %d lines, %d events; XProf's trace viewer shows the same %d" % (
         (what,) + counts(planes) + (sum(viewer(path).values()),)))
     return original, path

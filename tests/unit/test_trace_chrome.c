@@ -71,7 +71,7 @@ TEST(trace_chrome_there_and_back)
 
 // What is lost, and nothing else: planes and lines without events, programs, bytes (their number stays), the difference
 // of an integer with a sign and one without, sums without a place in time, and what a row says of all its events is
-// said of each.
+// said of each, operations of TPUs apart.
 TEST(trace_chrome_what_is_lost)
 {
     struct made m;
@@ -329,6 +329,10 @@ static const struct reading readings[] = {
      {ROW("a\xef\xbf\xbd", "1000000", "0", ""), ROW("\xef\xbf\xbd", "2000000", "0", "")},
      "a text is not UTF-8",
      "a\xff"},
+    {"[" EVENT("X", "a", "1", ",\"cat\":{\"\xff\":1}") "]",
+     {ROW("a", "1000000", "0", "'cat':'{\\'\xef\xbf\xbd\\':1}'")},
+     "a text is not UTF-8",
+     "{\"\xff"},
     {"[" EVENT("X", "a", "1", "") "] trailing",
      {ROW("a", "1000000", "0", "")},
      "something follows the end of the JSON",
@@ -378,6 +382,42 @@ TEST(trace_chrome_unix_times)
     REQUIRE(open_text(&t, days, sizeof days - 1, &e));
     CHECK(!xspace_plane(&t.files[0].space, "Task Environment"));
     CHECK_INT(t.files[0].space.planes[0].lines[0].timestamp_ns, 8640000000000000);
+    trace_close(&t);
+}
+
+static size_t count_stats(struct xstats walk)
+{
+    struct xstat s;
+    size_t n = 0;
+    while (xstat_next(&walk, &s))
+        n++;
+    return n;
+}
+
+// What XLA says once of a TPU's operation is in its row, where XProf looks for it; one that says something else of
+// itself is another row. Without a category it is no operation.
+TEST(trace_chrome_rows_of_operations)
+{
+#define OP(ts, more) EVENT("X", "op", ts, ",\"args\":{\"long_name\":\"%op\",\"n\":1" more "}")
+    static const char json[] = "[" OP("1", ",\"hlo_category\":\"c\",\"flops\":\"7\"") "," OP(
+        "2", ",\"hlo_category\":\"c\",\"flops\":"
+             "\"7\"") "," OP("3", ",\"hlo_category\":\"c\",\"flops\":\"8\"") "," OP("4", ",\"flops\":\"7\"") "]";
+#undef OP
+    static const size_t of_rows[] = {2, 2, 2, 0};
+    struct trace t;
+    struct error e;
+    REQUIRE(open_text(&t, json, sizeof json - 1, &e));
+    struct xplane *p = &t.files[0].space.planes[0];
+    CHECK_INT(p->event_table.n_rows, 3);
+    struct xevents walk = xline_events(&p->lines[0]);
+    struct xevent v;
+    for (size_t i = 0; xevent_next(&walk, &v); i++) {
+        const struct xmeta *row = xtable_find(&p->event_table, v.metadata_id);
+        REQUIRE(row && i < 4);
+        CHECK(slice_is(row->name, "%op") && slice_is(row->display_name, "op"));
+        CHECK_INT(count_stats(xmeta_stats(p, row)), of_rows[i]);
+        CHECK_INT(count_stats(xevent_stats(p, &v)), i < 3 ? 1 : 2);
+    }
     trace_close(&t);
 }
 
