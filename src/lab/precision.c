@@ -91,9 +91,6 @@ static int check(const struct precision_options *o, struct error *err)
         return error_set(err, ERR_USAGE, "--policy", "needs --tensor: suites have policies of their own");
     if (o->tensor)
         uses |= precision_suite_tensor.uses;
-    if (o->trace && o->tensor && !o->batch && o->n_suites == 0)
-        return error_set(err, ERR_USAGE, "--trace",
-                         "a tensor alone runs nothing on a device; --batch asks for a product");
     if (o->n_suites == 0 && !o->tensor) {
         struct str known;
         str_init(&known);
