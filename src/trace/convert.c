@@ -65,8 +65,7 @@ struct conversion {
     uint32_t pid;
     bool *seen; // rows of the table of events
     struct counters counters;
-    struct sweep_names names[SWEEPS];
-    struct sweep_path *paths[SWEEPS];
+    struct sweep_plane derived[SWEEPS];
     // Of the line.
     struct lane lanes[MOST_LANES];
     size_t n_lanes;
@@ -357,7 +356,9 @@ static int start_sweeps(struct conversion *c, struct error *err)
         struct form_track *track = arena_new(arena, struct form_track, 1, err);
         if (!text || !track)
             return ERR_MEMORY;
-        rc = sweep_init(s, p, i ? "tf_op" : "source", i != 0, &c->paths[i], arena, err);
+        if (!c->derived[i].arena)
+            rc = sweep_plane_init(&c->derived[i], p, i ? "tf_op" : "source", i != 0, arena, err);
+        sweep_init(s, p, &c->derived[i]);
         *track = (struct form_track){.plane = c->plane,
                                      .name = {(const uint8_t *)text, strlen(text)},
                                      .stream = (uint8_t)(1 + i),
@@ -365,7 +366,6 @@ static int start_sweeps(struct conversion *c, struct error *err)
         s->track = track;
         s->tracks = &c->done->tracks;
         s->order = &c->n_tracks;
-        s->names = &c->names[i];
         c->n_sweeps++;
     }
     return rc;
@@ -390,15 +390,13 @@ static int start_line(struct conversion *c, struct error *err)
     return rc;
 }
 
-static int end_line(struct conversion *c, struct error *err)
+static void end_line(struct conversion *c)
 {
-    int rc = 0;
     while (c->n_lanes)
         close_lane(c, &c->lanes[--c->n_lanes]);
-    for (size_t i = 0; i < c->n_sweeps && !rc; i++)
-        rc = sweep_finish(&c->sweeps[i], &c->pipe, err);
+    for (size_t i = 0; i < c->n_sweeps; i++)
+        sweep_finish(&c->sweeps[i], &c->pipe);
     c->line = NULL;
-    return rc;
 }
 
 // ---- Planes
@@ -407,10 +405,8 @@ static void forget_plane(struct conversion *c)
 {
     idmap_release(&c->counters.by_key);
     for (size_t i = 0; i < SWEEPS; i++)
-        idmap_release(&c->names[i].by_hash);
+        sweep_plane_release(&c->derived[i]);
     c->counters = (struct counters){0};
-    memset(c->names, 0, sizeof c->names);
-    memset(c->paths, 0, sizeof c->paths);
     c->plane = NULL; // the pipe has it
 }
 
@@ -423,8 +419,6 @@ static int start_plane(struct conversion *c, const struct xplane *p, struct erro
     pipe_plane(&c->pipe, plane);
     c->plane = plane;
     idmap_init(&c->counters.by_key);
-    for (size_t i = 0; i < SWEEPS; i++)
-        idmap_init(&c->names[i].by_hash);
     c->next_line = c->n_tracks = 0;
     plane->file = f;
     plane->plane = p;
@@ -486,7 +480,7 @@ static int fill_from_file(struct conversion *c, bool *more, struct error *err)
         else if (next_event(c, &e))
             rc = add_event(c, &e, err);
         else
-            rc = end_line(c, err);
+            end_line(c);
         if (!rc)
             rc = c->pipe.rc; // of a chunk that had to be written in between
     }

@@ -6,17 +6,30 @@
 
 #define GAP_PS 1000000 // between two operations of the same place: shorter ones do not part a slice
 
-int sweep_init(struct sweep *s, const struct xplane *p, const char *stat, bool split, struct sweep_path **by_row,
-               struct arena *arena, struct error *err)
+int sweep_plane_init(struct sweep_plane *s, const struct xplane *p, const char *stat, bool split, struct arena *arena,
+                     struct error *err)
 {
-    if (!*by_row)
-        *by_row = arena_new(arena, struct sweep_path, p->event_table.n_rows, err);
-    *s = (struct sweep){.plane = p, .split = split, .next_ps = INT64_MIN, .by_row = *by_row};
+    *s = (struct sweep_plane){.arena = arena, .split = split};
+    idmap_init(&s->names);
+    idmap_init(&s->paths);
     for (size_t i = 0; i < p->stat_table.n_rows; i++) {
         if (slice_is(p->stat_table.rows[i].name, stat))
             s->stat_id = p->stat_table.rows[i].id;
     }
-    return s->by_row ? 0 : ERR_MEMORY;
+    s->rows = arena_new(arena, struct sweep_row, p->event_table.n_rows, err);
+    return s->rows ? 0 : ERR_MEMORY;
+}
+
+void sweep_plane_release(struct sweep_plane *s)
+{
+    idmap_release(&s->names);
+    idmap_release(&s->paths);
+    *s = (struct sweep_plane){0};
+}
+
+void sweep_init(struct sweep *s, const struct xplane *p, struct sweep_plane *of)
+{
+    *s = (struct sweep){.plane = p, .of = of, .next_ps = INT64_MIN};
 }
 
 // ---- Where an event belongs
@@ -25,78 +38,13 @@ static struct slice find_stat(const struct sweep *s, struct xstats walk)
 {
     struct xstat v;
     while (xstat_next(&walk, &v)) {
-        if (v.metadata_id == s->stat_id && v.kind == XSTAT_TEXT)
+        if (v.metadata_id == s->of->stat_id && v.kind == XSTAT_TEXT)
             return v.bytes;
     }
     return (struct slice){0};
 }
 
-static struct slice path_of(struct sweep *s, const struct xevent *e, const struct xmeta *of)
-{
-    struct sweep_path *row = of ? &s->by_row[of - s->plane->event_table.rows] : NULL;
-    if (row && !row->known) {
-        row->text = find_stat(s, xmeta_stats(s->plane, of));
-        row->known = true;
-    }
-    struct slice path = row && row->text.size ? row->text : find_stat(s, xevent_stats(s->plane, e));
-    while (path.size && path.data[path.size - 1] == ':') // "jit(f)/add:"
-        path.size--;
-    return path;
-}
-
-// ---- Slices
-
-// A name's hash stands for it.
-static int number(struct sweep *s, struct slice name, struct form_op *op, struct error *err)
-{
-    uint64_t h = mix_bytes(mix64(s->names->by_hash.secret + name.size), name.data, name.size);
-    bool again;
-    if (idmap_get(&s->names->by_hash, (int64_t)h, &op->derived))
-        return 0;
-    op->derived = ++s->names->n;
-    op->fresh = true;
-    return idmap_put(&s->names->by_hash, (int64_t)h, op->derived, &again, err);
-}
-
-static int tell_slice(struct sweep *s, struct pipe *p, struct slice name, int64_t ps, int64_t duration_ps,
-                      struct error *err)
-{
-    struct form_op *op = pipe_op(p, FORM_BEGIN, s->track, ps);
-    op->fresh = false;
-    op->duration_ps = duration_ps;
-    op->row = NULL;
-    op->text = name;
-    op->metadata_id = op->occurrences = 0;
-    return number(s, name, op, err);
-}
-
-static int close_to(struct sweep *s, struct pipe *p, size_t n, int64_t ps, struct error *err)
-{
-    int rc = 0;
-    while (s->n_shown > n && !rc) {
-        size_t i = --s->n_shown;
-        if (p->form->ends)
-            pipe_op(p, FORM_END, s->track, ps);
-        else
-            rc = tell_slice(s, p, s->shown[i], s->since_ps[i], ps - s->since_ps[i], err);
-    }
-    return rc;
-}
-
-static int open_slice(struct sweep *s, struct pipe *p, struct slice name, int64_t ps, struct error *err)
-{
-    if (!s->track->id) {
-        s->track->id = ++*s->tracks;
-        s->track->order = (*s->order)++;
-        pipe_op(p, FORM_TRACK, s->track, 0);
-    }
-    s->shown[s->n_shown] = name;
-    s->since_ps[s->n_shown++] = ps;
-    // How long it will be is not known; not zero, that would be an instant.
-    return p->form->ends ? tell_slice(s, p, name, ps, 1, err) : 0;
-}
-
-static size_t split_path(const struct sweep *s, struct slice path, struct slice *out)
+static size_t split_path(const struct sweep_plane *s, struct slice path, struct sweep_part *out)
 {
     size_t n = 0, from = 0;
     int nested = 0; // a '/' in parentheses belongs to a name
@@ -105,69 +53,171 @@ static size_t split_path(const struct sweep *s, struct slice path, struct slice 
         nested += c == '(' ? 1 : c == ')' && nested ? -1 : 0;
         if (i == path.size || (s->split && c == '/' && !nested)) {
             if (i > from)
-                out[n++] = (struct slice){path.data + from, i - from};
+                out[n++].name = (struct slice){path.data + from, i - from};
             from = i + 1;
         }
     }
     return n;
 }
 
-static int show(struct sweep *s, struct pipe *p, struct slice path, int64_t ps, struct error *err)
+// The number of a text, from 0 on: `next` where it is new.
+static int number(struct idmap *m, struct slice text, size_t next, uint32_t *out, struct error *err)
 {
-    struct slice parts[SWEEP_DEPTH];
+    int64_t h = (int64_t)mix_bytes(mix64(m->secret + text.size), text.data, text.size);
+    bool again;
+    if (idmap_get(m, h, out))
+        return 0;
+    *out = (uint32_t)next;
+    return idmap_put(m, h, *out, &again, err);
+}
+
+static int new_path(struct sweep_plane *s, struct slice text, struct error *err)
+{
+    struct sweep_part parts[SWEEP_DEPTH];
+    size_t n = split_path(s, text, parts);
+    const struct sweep_path **items =
+        arena_grow(s->arena, s->items, &s->cap_items, s->n_items + 1, sizeof(void *), err);
+    bool *told = arena_grow(s->arena, s->told, &s->cap_told, s->n_names + n + 1, sizeof *told, err);
+    struct sweep_path *path = arena_new(s->arena, struct sweep_path, 1, err);
+    if (!items || !told || !path || !(path->parts = arena_new(s->arena, struct sweep_part, n, err)))
+        return ERR_MEMORY;
+    s->items = items;
+    s->told = told;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t which;
+        int rc = number(&s->names, parts[i].name, s->n_names, &which, err);
+        if (rc)
+            return rc;
+        if (which == s->n_names)
+            told[++s->n_names] = false;
+        path->parts[i] = (struct sweep_part){parts[i].name, which + 1};
+    }
+    path->n = n;
+    items[s->n_items++] = path;
+    return 0;
+}
+
+static int find_path(struct sweep_plane *s, struct slice text, const struct sweep_path **out, struct error *err)
+{
+    uint32_t which;
+    while (text.size && text.data[text.size - 1] == ':') // "jit(f)/add:"
+        text.size--;
+    *out = NULL;
+    if (!text.size)
+        return 0;
+    int rc = number(&s->paths, text, s->n_items, &which, err);
+    if (!rc && which == s->n_items)
+        rc = new_path(s, text, err);
+    *out = rc ? NULL : s->items[which];
+    return rc;
+}
+
+static int path_of(struct sweep *s, const struct xevent *e, const struct xmeta *of, const struct sweep_path **out,
+                   struct error *err)
+{
+    struct sweep_row *row = of ? &s->of->rows[of - s->plane->event_table.rows] : NULL;
+    if (row && !row->known) {
+        int rc = find_path(s->of, find_stat(s, xmeta_stats(s->plane, of)), &row->path, err);
+        if (rc)
+            return rc;
+        row->known = true;
+    }
+    if (row && row->path) {
+        *out = row->path;
+        return 0;
+    }
+    return find_path(s->of, find_stat(s, xevent_stats(s->plane, e)), out, err);
+}
+
+// ---- Slices
+
+static void tell_slice(struct sweep *s, struct pipe *p, const struct sweep_part *part, int64_t ps, int64_t duration_ps)
+{
+    struct form_op *op = pipe_op(p, FORM_BEGIN, s->track, ps);
+    op->duration_ps = duration_ps;
+    op->row = NULL;
+    op->text = part->name;
+    op->metadata_id = op->occurrences = 0;
+    op->derived = part->number;
+    op->fresh = !s->of->told[part->number];
+    s->of->told[part->number] = true;
+}
+
+static void close_to(struct sweep *s, struct pipe *p, size_t n, int64_t ps)
+{
+    while (s->n_shown > n) {
+        size_t i = --s->n_shown;
+        if (p->form->ends)
+            pipe_op(p, FORM_END, s->track, ps);
+        else
+            tell_slice(s, p, &s->shown[i], s->since_ps[i], ps - s->since_ps[i]);
+    }
+}
+
+static void open_slice(struct sweep *s, struct pipe *p, const struct sweep_part *part, int64_t ps)
+{
+    if (!s->track->id) {
+        s->track->id = ++*s->tracks;
+        s->track->order = (*s->order)++;
+        pipe_op(p, FORM_TRACK, s->track, 0);
+    }
+    s->shown[s->n_shown] = *part;
+    s->since_ps[s->n_shown++] = ps;
+    // How long it will be is not known; not zero, that would be an instant.
+    if (p->form->ends)
+        tell_slice(s, p, part, ps, 1);
+}
+
+static void show(struct sweep *s, struct pipe *p, const struct sweep_path *path, int64_t ps)
+{
     bool was_idle = s->idle;
-    int rc = 0;
-    if (!path.size) {
+    if (!path) {
         s->idle_ps = was_idle ? s->idle_ps : ps;
         s->idle = true;
-        return 0;
+        return;
     }
     s->idle = false;
     if (was_idle && ps - s->idle_ps > GAP_PS) {
-        rc = close_to(s, p, 0, s->idle_ps, err);
-        s->path = (struct slice){0};
+        close_to(s, p, 0, s->idle_ps);
+        s->path = NULL;
     }
-    if (rc || (s->path.size && slice_equal(s->path, path)))
-        return rc;
-    size_t n = split_path(s, path, parts), common = 0;
-    while (common < n && common < s->n_shown && slice_equal(parts[common], s->shown[common]))
+    if (s->path == path)
+        return;
+    size_t common = 0;
+    while (common < path->n && common < s->n_shown && path->parts[common].number == s->shown[common].number)
         common++;
-    rc = close_to(s, p, common, was_idle ? s->idle_ps : ps, err);
-    for (size_t i = common; i < n && !rc; i++)
-        rc = open_slice(s, p, parts[i], ps, err);
+    close_to(s, p, common, was_idle ? s->idle_ps : ps);
+    for (size_t i = common; i < path->n; i++)
+        open_slice(s, p, &path->parts[i], ps);
     s->path = path;
-    return rc;
 }
 
 // Of several paths at one instant the last counts.
-static int set(struct sweep *s, struct pipe *p, struct slice path, int64_t ps, struct error *err)
+static void set(struct sweep *s, struct pipe *p, const struct sweep_path *path, int64_t ps)
 {
-    int rc = ps > s->next_ps && s->next_ps > INT64_MIN ? show(s, p, s->next, s->next_ps, err) : 0;
+    if (ps > s->next_ps && s->next_ps > INT64_MIN)
+        show(s, p, s->next, s->next_ps);
     s->next = path;
     s->next_ps = ps;
-    return rc;
 }
 
-static int advance(struct sweep *s, struct pipe *p, int64_t ps, struct error *err)
+static void advance(struct sweep *s, struct pipe *p, int64_t ps)
 {
-    int rc = 0;
-    while (!rc && s->depth && s->running[s->depth - 1].end_ps <= ps) {
+    while (s->depth && s->running[s->depth - 1].end_ps <= ps) {
         int64_t end = s->running[s->depth - 1].end_ps;
         while (s->depth && s->running[s->depth - 1].end_ps <= end)
             s->depth--;
-        rc = set(s, p, s->depth ? s->running[s->depth - 1].path : (struct slice){0}, end, err);
+        set(s, p, s->depth ? s->running[s->depth - 1].path : NULL, end);
     }
-    return rc;
 }
 
 int sweep_add(struct sweep *s, struct pipe *p, const struct xevent *e, const struct xmeta *row, int64_t start_ps,
               struct error *err)
 {
-    if (!s->stat_id || !e->duration_ps)
+    const struct sweep_path *path;
+    if (!s->of->stat_id || !e->duration_ps)
         return 0;
-    int rc = advance(s, p, start_ps, err);
-    if (rc)
-        return rc;
+    advance(s, p, start_ps);
     if (s->depth == s->cap) {
         size_t cap = s->cap ? 2 * s->cap : 16;
         struct sweep_open *more = realloc(s->running, cap * sizeof *more);
@@ -176,22 +226,22 @@ int sweep_add(struct sweep *s, struct pipe *p, const struct xevent *e, const str
         s->running = more;
         s->cap = cap;
     }
-    struct slice path = path_of(s, e, row);
-    if (!path.size && s->depth)
+    int rc = path_of(s, e, row, &path, err);
+    if (rc)
+        return rc;
+    if (!path && s->depth)
         path = s->running[s->depth - 1].path;
     s->running[s->depth++] = (struct sweep_open){start_ps + e->duration_ps, path};
-    return set(s, p, path, start_ps, err);
+    set(s, p, path, start_ps);
+    return 0;
 }
 
-int sweep_finish(struct sweep *s, struct pipe *p, struct error *err)
+void sweep_finish(struct sweep *s, struct pipe *p)
 {
-    int rc = advance(s, p, INT64_MAX, err);
-    if (!rc)
-        rc = set(s, p, (struct slice){0}, INT64_MAX, err);
-    if (!rc)
-        rc = close_to(s, p, 0, s->idle_ps, err);
+    advance(s, p, INT64_MAX);
+    set(s, p, NULL, INT64_MAX);
+    close_to(s, p, 0, s->idle_ps);
     sweep_release(s);
-    return rc;
 }
 
 void sweep_release(struct sweep *s)

@@ -11,50 +11,66 @@
 #define SWEEPS      2  // source and scope
 #define SWEEP_DEPTH 64 // nested names; what is deeper is left out
 
+// A name of a derived slice, with its number on the plane, from 1 on.
+struct sweep_part {
+    struct slice name;
+    uint32_t number;
+};
+
+// Where time was spent: names, the outermost first. NULL stands for nowhere.
 struct sweep_path {
-    struct slice text;
+    struct sweep_part *parts;
+    size_t n;
+};
+
+struct sweep_row {
+    const struct sweep_path *path;
     bool known;
 };
 
-// Numbers of the names of derived slices, from 1 on.
-struct sweep_names {
-    struct idmap by_hash;
-    uint32_t n;
+// Of one plane and one kind of path: what its lines have in common. Hashes of texts stand for them.
+struct sweep_plane {
+    struct arena *arena;    // the plane's
+    int64_t stat_id;        // 0: none says where
+    bool split;             // at '/'
+    struct sweep_row *rows; // what the event table says of each row
+    struct idmap names, paths;
+    const struct sweep_path **items; // by the number of their text
+    bool *told;                      // names, by number: a slice has had it
+    size_t n_items, cap_items, n_names, cap_told;
 };
 
 struct sweep_open {
     int64_t end_ps;
-    struct slice path;
+    const struct sweep_path *path;
 };
 
 struct sweep {
     struct form_track *track; // told with the first slice, which gives it its id and order
     uint64_t *tracks;
     size_t *order;
-    struct sweep_names *names; // of all lines of the plane
     const struct xplane *plane;
-    int64_t stat_id;
-    bool split;                 // at '/'
-    struct sweep_path *by_row;  // what the event table says of each row
+    struct sweep_plane *of;
     struct sweep_open *running; // malloc'd
     size_t depth, cap;
-    struct slice shown[SWEEP_DEPTH];
+    struct sweep_part shown[SWEEP_DEPTH];
     int64_t since_ps[SWEEP_DEPTH];
     size_t n_shown;
-    struct slice path, next; // what is shown, and what will be from next_ps on
+    const struct sweep_path *path, *next; // what is shown, and what will be from next_ps on
     int64_t next_ps, idle_ps;
     bool idle;
 };
 
-// `stat`: the statistic with the path. Memory is in `arena`, the plane's; *by_row is NULL for its first line, and kept
-// for the others.
-int sweep_init(struct sweep *s, const struct xplane *p, const char *stat, bool split, struct sweep_path **by_row,
-               struct arena *arena, struct error *err);
+// `stat`: the statistic with the path. Memory is in `arena`, the plane's.
+int sweep_plane_init(struct sweep_plane *s, const struct xplane *p, const char *stat, bool split, struct arena *arena,
+                     struct error *err);
+void sweep_plane_release(struct sweep_plane *s);
+void sweep_init(struct sweep *s, const struct xplane *p, struct sweep_plane *of);
 // The line's next event.
 int sweep_add(struct sweep *s, struct pipe *p, const struct xevent *e, const struct xmeta *row, int64_t start_ps,
               struct error *err);
 // Tells what is open.
-int sweep_finish(struct sweep *s, struct pipe *p, struct error *err);
+void sweep_finish(struct sweep *s, struct pipe *p);
 void sweep_release(struct sweep *s);
 
 #endif
