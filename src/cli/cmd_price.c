@@ -415,6 +415,7 @@ static int run(struct cli *cli, struct error *err)
                   .steps = given(cli, "steps"),
                   .tokens = given(cli, "tokens"),
                   .weight_args = cli_string(cli, "weight-args")},
+        .calibration = cli_given(cli, "calibration") ? cli_string(cli, "calibration") : NULL,
         .what_if = cli_given(cli, "what-if"),
         .by_scope = strcmp(cli_string(cli, "by"), "scope") == 0,
         .lenient = cli_flag(cli, "lenient"),
@@ -496,6 +497,12 @@ static const struct option options[] = {
     {.name = "lenient",
      .kind = OPTION_FLAG,
      .help = "leave out what is not understood of a program's text, and say so"},
+    {.name = "calibration",
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .complete = COMPLETE_FILE,
+     .help = "rates that were measured, as `assay bench --calibrate` writes them: floors by these, beside those by the "
+             "sheets"},
     {.name = "what-if",
      .kind = OPTION_FLAG,
      .help = "what to optimise next: what 8-bit products and weights, fusing, hoisting and other batches would save on "

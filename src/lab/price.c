@@ -11,6 +11,26 @@
 #include "lab/price_whatif.h"
 #include "models/program.h"
 
+// What was measured stands beside the sheets as one more chip, "calibrated".
+static int add_calibration(struct price *p, const char *path, struct error *err)
+{
+    struct chip_local local;
+    const struct chip *measured;
+    int rc = p->n_chips < PRICE_MAX_CHIPS
+                 ? chips_local_load(path, &local, err)
+                 : error_set(err, ERR_USAGE, "--chip", "give at most %d chips", PRICE_MAX_CHIPS - 1);
+    if (!rc)
+        rc = chips_local_chip(&p->arena, &local, &measured, err);
+    struct chip *named = rc ? NULL : arena_new(&p->arena, struct chip, 1, err);
+    if (!named)
+        return rc ? rc : ERR_MEMORY;
+    *named = *measured;
+    named->name = "calibrated";
+    p->chips[p->n_chips] = named;
+    p->targets[p->n_chips++] = (struct chip_target){.chip = named, .slices = 1, .chips = 1, .devices = 1};
+    return 0;
+}
+
 static int find_chips(struct price *p, const struct price_options *o, struct error *err)
 {
     struct host_facts host;
@@ -31,6 +51,8 @@ static int find_chips(struct price *p, const struct price_options *o, struct err
         }
         p->n_chips++;
     }
+    if (!rc && o->calibration)
+        rc = add_calibration(p, o->calibration, err);
     p->layouts = o->layouts;
     p->n_layouts = o->n_layouts;
     if (!rc && o->n_layouts && !several)

@@ -15,6 +15,7 @@ struct price_options {
     const char *policy;       // NULL: f32, for FLUX.2 and decoders bf16. Of a product: ERR_USAGE, its name has its type
     const char *const *chips; // or targets ("v6e:2x4"): floors are computed for one device of these
     size_t n_chips;
+    const char *calibration;    // a file of assay.calibration/1: floors also by what was measured; NULL: none
     const char *const *layouts; // of targets of several chips; none: all that there are
     size_t n_layouts;
     struct model_shape shape;
