@@ -74,7 +74,7 @@ static double between_slices(const struct network *n, enum collective op, double
 
 struct collective_cost collective_cost(const struct network *n, enum collective op, double bytes, double count)
 {
-    double all = (double)n->chips * n->slices, into = (all - 1) / all * bytes, inside;
+    double all = (double)n->chips * n->slices, into = (all - 1) / all * bytes, inside = 0;
     struct collective_cost c = {0};
     if (all < 2 || !(bytes > 0))
         return c;
@@ -83,7 +83,8 @@ struct collective_cost collective_cost(const struct network *n, enum collective 
     switch (op) {
     case COLLECTIVE_ALL_TO_ALL:
         c.bytes = into / all;
-        inside = n->chips > 1 ? bytes / n->slices / 4 / (n->cut_links * n->link) : 0;
+        if (n->chips > 1) // the narrowest cut, or the links of each chip
+            inside = fmax(bytes / n->slices / 4 / (n->cut_links * n->link), c.bytes / (links * n->link));
         break;
     case COLLECTIVE_PERMUTE:
         c.bytes = into;

@@ -4,7 +4,9 @@
 // Rules (jax-ml/scaling-book, sharding.md), V bytes in the whole array, N chips:
 //   all-gather, reduce-scatter   (N-1)/N V into each chip, at best through all links of the chip that has fewest
 //   all-reduce                   twice that
-//   all-to-all                   a quarter of V crosses the narrowest cut each way: V / 4 / (links across it x one way)
+//   all-to-all                   a quarter of V crosses the narrowest cut each way: V / 4 / (links across it x one
+//   way),
+//                                and (N-1)/N V/N goes into each chip
 //   permute                      a chip's share over one link
 #ifndef PLAN_COLLECTIVE_H
 #define PLAN_COLLECTIVE_H

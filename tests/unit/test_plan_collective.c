@@ -65,6 +65,11 @@ TEST(plan_collective_rules)
     CHECK_NEAR(collective_cost(&line, COLLECTIVE_PERMUTE, 1e12, 1).topology_s, 15.0 / 16 * 1e12 / 100e9, 1e-6);
     CHECK(collective_cost(&one, COLLECTIVE_ALL_REDUCE, 1e12, 1).topology_s == 0);
     // Two slices: half of everything crosses between them, 25 GB/s out of each machine. 2x4 chips are one.
+    // Through a switch every chip's own link is what counts, not the cut.
+    struct network switched = network("h100:8");
+    struct collective_cost all = collective_cost(&switched, COLLECTIVE_ALL_TO_ALL, 1e12, 1);
+    CHECK_NEAR(all.topology_s, 7.0 / 64 * 1e12 / 450e9, 1e-9);
+    CHECK_NEAR(all.topology_s, all.ports_s, 1e-9);
     struct network two = network("v6e:2x4*2");
     CHECK_INT(two.slices, 2);
     CHECK_INT(two.chips, 8);
