@@ -96,7 +96,7 @@ struct assay_compile_options {
     size_t policy_count;
     const char *const *flags; // flag_count of them, "NAME=VALUE": options of the compiler
     size_t flag_count;
-    const char *layout;    // "tp", "dp=32,tp=8": divides a model over the target's devices; default one device's program
+    const char *layout; // "tp", "dp=32,tp=8": divides a model over the target's devices; default one device's program
     const char *precision; // "default", "high" or "highest" (default): what every product of a model asks for
     const char *plugin;    // the compiler's file; found by the kind of target when NULL
     int64_t batch, seq;    // default: the workload's own
