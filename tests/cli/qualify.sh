@@ -43,7 +43,7 @@ what_is_left() { # names of what a run left, without the PID
 }
 
 said() { # the last line of stderr, without what differs from place to place
-    tail -n 1 stderr | sed "s#/[^ ]*pjrt_c_api_cpu_plugin.so#PLUGIN#g; s#$BUILD#BUILD#g; s#$TOP#TOP#g; s#looked for: .*#looked for: PLACES#"
+    tail -n 1 stderr | sed "s#/[^ ]*pjrt_c_api_cpu_plugin.so#PLUGIN#g; s#$BUILD#BUILD#g; s#$TOP#TOP#g; s#looked for: .*#looked for: PLACES#; s#there is a plugin for: cpu[a-z, ]* (#there is a plugin for: cpu (#"
 }
 
 refused() { # refused ARGUMENT...: a run that ends before a record is begun
