@@ -68,6 +68,7 @@ def modules(weight_bits, rate):
             "name": name,
             "flop": q(flop, "FLOP", "D", SOURCE_D),
             "bytes": q(total, "B", "D", SOURCE_D),
+            "bytes_merged": q(total * 0.9, "B", "D", SOURCE_D),
             "bytes_unfused": q(total * 1.8, "B", "D", SOURCE_D),
             "weight_bytes": q(weights, "B", "D", SOURCE_D),
             "intensity": q(flop / total, "FLOP/B", "D", "FLOP / bytes"),
