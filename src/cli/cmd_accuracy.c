@@ -161,22 +161,22 @@ static int print(struct cli *cli, const struct accuracy *a, bool markdown, struc
     return rc;
 }
 
+static int result(const struct cli *cli, void *of, struct jw *w, struct error *err)
+{
+    (void)cli;
+    (void)err;
+    accuracy_json(of, w);
+    return 0;
+}
+
 static int run(struct cli *cli, struct error *err)
 {
     struct accuracy a;
     const char *format = cli_string(cli, "format");
     int rc = accuracy_open(&a, err);
-    if (!rc && (cli->json || strcmp(format, "json") == 0)) {
-        struct str text;
-        struct jw w;
-        str_init(&text);
-        jw_init(&w, &text, false);
-        accuracy_json(&a, &w);
-        rc = jw_finish(&w, err);
-        if (!rc)
-            rc = cli_envelope(cli, str_text(&text), NULL, err);
-        str_release(&text);
-    } else if (!rc)
+    if (!rc && (cli->json || strcmp(format, "json") == 0))
+        rc = cli_document(cli, result, &a, err);
+    else if (!rc)
         rc = print(cli, &a, strcmp(format, "md") == 0, err);
     accuracy_close(&a);
     return rc;

@@ -405,19 +405,10 @@ static int print_text(struct cli *cli, struct budget *b, struct error *err)
 // --- the command
 // -----------------------------------------------------------------------------------------------------------------
 
-static int print_json(struct cli *cli, struct budget *b, struct error *err)
+static int result(const struct cli *cli, void *of, struct jw *w, struct error *err)
 {
-    struct str text;
-    struct jw w;
-    str_init(&text);
-    jw_init(&w, &text, false);
-    int rc = budget_json(b, &w, err);
-    if (!rc)
-        rc = jw_finish(&w, err);
-    if (!rc)
-        rc = cli_envelope(cli, str_text(&text), NULL, err);
-    str_release(&text);
-    return rc;
+    (void)cli;
+    return budget_json(of, w, err);
 }
 
 // 1 when some case does not meet what was required; negative on a mistake in it.
@@ -478,7 +469,7 @@ static int run(struct cli *cli, struct error *err)
         return error_set(err, ERR_USAGE, "--remat", "is of training: give --train, too");
     int rc = budget_open(&b, &o, err);
     if (!rc)
-        rc = cli->json ? print_json(cli, &b, err) : print_text(cli, &b, err);
+        rc = cli->json ? cli_document(cli, result, &b, err) : print_text(cli, &b, err);
     if (!rc)
         rc = required(cli, &b, &r);
     budget_close(&b);

@@ -450,25 +450,25 @@ static void chip_json(struct jw *w, const struct chip *c, const struct chip_targ
     jw_object_end(w);
 }
 
-static int result_json(struct cli *cli, const struct chip *const *chips, const struct chip_target *targets, size_t n,
-                       struct error *err)
+struct asked {
+    const struct chip *const *chips;
+    const struct chip_target *targets; // NULL: whole chips
+    size_t n;
+};
+
+static int result(const struct cli *cli, void *of, struct jw *w, struct error *err)
 {
-    struct str s;
-    struct jw w;
-    str_init(&s);
-    jw_init(&w, &s, false);
-    jw_object(&w);
-    jw_key(&w, "chips");
-    jw_array(&w);
-    for (size_t i = 0; i < n; i++)
-        chip_json(&w, chips[i], targets ? &targets[i] : NULL);
-    jw_array_end(&w);
-    jw_object_end(&w);
-    int rc = jw_finish(&w, err);
-    if (!rc)
-        rc = cli_envelope(cli, str_text(&s), NULL, err);
-    str_release(&s);
-    return rc;
+    const struct asked *asked = of;
+    (void)cli;
+    (void)err;
+    jw_object(w);
+    jw_key(w, "chips");
+    jw_array(w);
+    for (size_t i = 0; i < asked->n; i++)
+        chip_json(w, asked->chips[i], asked->targets ? &asked->targets[i] : NULL);
+    jw_array_end(w);
+    jw_object_end(w);
+    return 0;
 }
 
 // --- the command
@@ -501,7 +501,7 @@ static int run(struct cli *cli, struct error *err)
         }
     }
     if (cli->json)
-        return result_json(cli, chips, targets, n, err);
+        return cli_document(cli, result, &(struct asked){chips, targets, n}, err);
     if (everything && !cli_flag(cli, "all"))
         return overview(cli, chips, n, err);
     int rc = 0;

@@ -437,18 +437,12 @@ static int print_cases(struct cli *cli, const struct compile *c, struct error *e
 
 // ---- The command
 
-static int print_json(struct cli *cli, const struct compile *c, struct error *err)
+static int result(const struct cli *cli, void *of, struct jw *w, struct error *err)
 {
-    struct str text;
-    struct jw w;
-    str_init(&text);
-    jw_init(&w, &text, false);
-    compile_json(c, &w);
-    int rc = jw_finish(&w, err);
-    if (!rc)
-        rc = cli_envelope(cli, str_text(&text), NULL, err);
-    str_release(&text);
-    return rc;
+    (void)cli;
+    (void)err;
+    compile_json(of, w);
+    return 0;
 }
 
 // 0; 1 when a requirement is not met; ERR_DEVICE when every case was refused or died: then nothing is known.
@@ -499,7 +493,7 @@ static int run(struct cli *cli, struct error *err)
         rc = compile_run(&c, err);
     cli_progress_clear(cli);
     if (!rc)
-        rc = cli->json        ? print_json(cli, &c, err)
+        rc = cli->json        ? cli_document(cli, result, &c, err)
              : c.n_cases == 1 ? print_case(cli, &c, &c.cases[0], err)
                               : print_cases(cli, &c, err);
     if (!rc)

@@ -277,18 +277,12 @@ static int print_text(struct cli *cli, const struct spend *s, struct error *err)
     return 0;
 }
 
-static int print_json(struct cli *cli, const struct spend *s, struct error *err)
+static int result(const struct cli *cli, void *of, struct jw *w, struct error *err)
 {
-    struct str text;
-    struct jw w;
-    str_init(&text);
-    jw_init(&w, &text, false);
-    spend_json(s, &w);
-    int rc = jw_finish(&w, err);
-    if (!rc)
-        rc = cli_envelope(cli, str_text(&text), NULL, err);
-    str_release(&text);
-    return rc;
+    (void)cli;
+    (void)err;
+    spend_json(of, w);
+    return 0;
 }
 
 // ---- The command
@@ -325,7 +319,7 @@ static int run(struct cli *cli, struct error *err)
     if (!rc && !cli->json)
         rc = print_text(cli, &s, err);
     if (!rc && cli->json)
-        rc = print_json(cli, &s, err);
+        rc = cli_document(cli, result, &s, err);
     spend_close(&s);
     return rc;
 }

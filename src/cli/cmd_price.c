@@ -382,19 +382,10 @@ static int print_text(struct cli *cli, struct price *p, struct error *err)
     return rc ? rc : print_what_ifs(cli, p, err);
 }
 
-static int print_json(struct cli *cli, struct price *p, struct error *err)
+static int result(const struct cli *cli, void *of, struct jw *w, struct error *err)
 {
-    struct str text;
-    struct jw w;
-    str_init(&text);
-    jw_init(&w, &text, false);
-    int rc = price_json(p, &w, err);
-    if (!rc)
-        rc = jw_finish(&w, err);
-    if (!rc)
-        rc = cli_envelope(cli, str_text(&text), NULL, err);
-    str_release(&text);
-    return rc;
+    (void)cli;
+    return price_json(of, w, err);
 }
 
 static int64_t given(const struct cli *cli, const char *name)
@@ -424,7 +415,7 @@ static int run(struct cli *cli, struct error *err)
     o.n_layouts = cli_strings(cli, "layout", &o.layouts);
     int rc = price_open(&p, &o, err);
     if (!rc)
-        rc = cli->json ? print_json(cli, &p, err) : print_text(cli, &p, err);
+        rc = cli->json ? cli_document(cli, result, &p, err) : print_text(cli, &p, err);
     price_close(&p);
     return rc;
 }

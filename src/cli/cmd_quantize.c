@@ -220,19 +220,18 @@ static int print_text(struct cli *cli, const struct quantize_file *q, struct err
     return rc;
 }
 
-static int print_json(struct cli *cli, const struct quantize_file *q, const struct quantize_options *o,
-                      struct error *err)
+struct made {
+    const struct quantize_file *q;
+    const struct quantize_options *o;
+};
+
+static int result(const struct cli *cli, void *of, struct jw *w, struct error *err)
 {
-    struct str text;
-    struct jw w;
-    str_init(&text);
-    jw_init(&w, &text, false);
-    quantize_file_json(q, o, &w);
-    int rc = jw_finish(&w, err);
-    if (!rc)
-        rc = cli_envelope(cli, str_text(&text), NULL, err);
-    str_release(&text);
-    return rc;
+    const struct made *made = of;
+    (void)cli;
+    (void)err;
+    quantize_file_json(made->q, made->o, w);
+    return 0;
 }
 
 static void note(struct cli *cli, const struct quantize_file *q, const struct quantize_options *o)
@@ -271,7 +270,7 @@ static int run(struct cli *cli, struct error *err)
         rc = trace_output(cli, &capture, &o.trace, err);
     if (!rc) {
         note(cli, &q, &o);
-        rc = cli->json ? print_json(cli, &q, &o, err) : print_text(cli, &q, err);
+        rc = cli->json ? cli_document(cli, result, &(struct made){&q, &o}, err) : print_text(cli, &q, err);
     }
     capture_release(&capture);
     quantize_file_release(&q);

@@ -105,6 +105,11 @@ size_t cli_strings(const struct cli *cli, const char *name, const char *const **
 // (record_envelope) to cli->out.
 int cli_envelope(struct cli *cli, const char *result, const struct error *error, struct error *err);
 
+// The same with a result that `fill` writes.
+struct jw;
+typedef int cli_result(const struct cli *cli, void *of, struct jw *w, struct error *err);
+int cli_document(struct cli *cli, cli_result *fill, void *of, struct error *err);
+
 // For a command whose answer is a text that is no table: the text as it is, or under --json {"text": "..."} in the
 // envelope of assay.SCHEMA/1.
 int cli_text_result(struct cli *cli, const char *schema, const struct str *text, struct error *err);

@@ -157,6 +157,21 @@ int cli_envelope(struct cli *cli, const char *result, const struct error *error,
     return rc;
 }
 
+int cli_document(struct cli *cli, cli_result *fill, void *of, struct error *err)
+{
+    struct str text;
+    struct jw w;
+    str_init(&text);
+    jw_init(&w, &text, false);
+    int rc = fill(cli, of, &w, err);
+    if (!rc)
+        rc = jw_finish(&w, err);
+    if (!rc)
+        rc = cli_envelope(cli, str_text(&text), NULL, err);
+    str_release(&text);
+    return rc;
+}
+
 int cli_text_result(struct cli *cli, const char *schema, const struct str *text, struct error *err)
 {
     int rc = str_check(text, err);
