@@ -15,9 +15,10 @@ void table_add_mark(struct str *out, int note)
     str_add(out, digit[note % 10]);
 }
 
+// NULL while no cell was ever given: then no row has one.
 static const struct table_cell *row_cells(const struct table *t, size_t row)
 {
-    return t->cells + row * t->column_count;
+    return t->cells ? t->cells + row * t->column_count : NULL;
 }
 
 // The last row may have been left short.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdint.h>
+#include <string.h>
 
 #include "report/format.h"
 #include "report/table.h"
@@ -280,4 +281,23 @@ TEST(report_table_misuse_is_an_error)
     enum table_format f;
     CHECK(table_format_parse("md", &f) && f == TABLE_MARKDOWN);
     CHECK(!table_format_parse("pdf", &f));
+}
+
+// A document may have rows of which nothing is known.
+TEST(report_table_rows_without_cells)
+{
+    for (int format = TABLE_TEXT; format <= TABLE_HTML; format++) {
+        struct table t;
+        struct str out;
+        struct error e = {0};
+        str_init(&out);
+        table_init(&t);
+        table_column(&t, "what", NULL, TABLE_LEFT, 0);
+        table_row(&t);
+        table_row(&t);
+        CHECK_INT(table_print(&t, &out, (enum table_format)format, 80, false, &e), 0);
+        CHECK(strstr(str_text(&out), "what") != NULL);
+        table_release(&t);
+        str_release(&out);
+    }
 }
