@@ -184,8 +184,13 @@ static int start(const struct compile *c, struct compile_case *k, const struct c
     struct worker_topology_info info = {0};
     uint64_t begin = clock_ns();
     int rc = name_topology(&k->target, &names, err);
-    if (!rc)
+    if (!rc) {
         rc = worker_start(w, &o, err);
+        // Its allocator counts processors there, and ends the process where it cannot.
+        static const char cpus[] = "/sys/devices/system/cpu/possible";
+        if (rc && k->target.chip->is_tpu && access(cpus, R_OK) != 0)
+            error_context(err, "libtpu needs %s, which cannot be read here (mount /sys)", cpus);
+    }
     if (!rc)
         rc = worker_topology(*w, names.name.text, names.options, names.n_options, &info, err);
     k->start_s = (double)(clock_ns() - begin) * 1e-9;
