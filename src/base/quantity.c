@@ -23,6 +23,11 @@ void quantity_json_kv(struct jw *w, const char *key, struct quantity q)
     quantity_json(w, q);
 }
 
+void quantity_json_derived(struct jw *w, const char *key, double value, const char *unit, const char *formula)
+{
+    quantity_json_kv(w, key, quantity_make(value, unit, ORIGIN_DERIVED, formula));
+}
+
 void quantity_json_samples(struct jw *w, const char *key, const double *values, size_t n, const char *unit,
                            const char *source)
 {

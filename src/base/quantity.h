@@ -29,6 +29,8 @@ static inline struct quantity quantity_make(double value, const char *unit, enum
 // {"value": v, "unit": "...", "origin": "S|D|M", "source": "..."}; NaN and infinities are null.
 void quantity_json(struct jw *w, struct quantity q);
 void quantity_json_kv(struct jw *w, const char *key, struct quantity q);
+// The same of a figure that `formula` derives.
+void quantity_json_derived(struct jw *w, const char *key, double value, const char *unit, const char *formula);
 // The same with an array of n samples as the value.
 void quantity_json_samples(struct jw *w, const char *key, const double *values, size_t n, const char *unit,
                            const char *source);

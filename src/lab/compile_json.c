@@ -4,11 +4,6 @@
 
 #include "lab/compile_part.h"
 
-static void derived(struct jw *w, const char *key, double value, const char *unit, const char *source)
-{
-    quantity_json_kv(w, key, quantity_make(value, unit, ORIGIN_DERIVED, source));
-}
-
 static void measured(struct jw *w, const char *key, double seconds, const char *source)
 {
     quantity_json_kv(w, key, quantity_make(seconds, "s", ORIGIN_MEASURED, source));
@@ -46,8 +41,8 @@ static void write_failure(const struct compile_case *k, struct jw *w)
         return;
     }
     jw_object(w);
-    derived(w, "needed", k->needed_bytes, "B", k->needed);
-    derived(w, "available", k->available_bytes, "B", k->available);
+    quantity_json_derived(w, "needed", k->needed_bytes, "B", k->needed);
+    quantity_json_derived(w, "available", k->available_bytes, "B", k->available);
     jw_kv_string(w, "memory", k->needed_in);
     jw_object_end(w);
 }
@@ -111,27 +106,29 @@ static void write_floor(const struct compile_case *k, struct jw *w)
     bool known = !isnan(k->floor_s);
     jw_key(w, "floor");
     jw_object(w);
-    derived(w, "time", k->floor_s * 1e6, "us",
-            known ? "max(operations, all bytes of main memory / bandwidth) + collectives" : no_time);
-    derived(w, "operations", k->ops_floor_s * 1e6, "us",
-            known ? "sum of max(bundles x iterations / clock, bytes / bandwidth)" : no_time);
-    derived(w, "memory", k->memory_floor_s * 1e6, "us", known ? "all bytes of main memory / bandwidth" : no_time);
-    derived(w, "collectives", (known ? k->collectives_s : NAN) * 1e6, "us",
-            known ? "bytes into each chip over the links of the chip that has fewest" : no_time);
-    derived(w, "of_peak", k->of_peak, "1", known ? "product FLOP / rate of their type / floor" : no_time);
-    derived(w, "compiler_estimate", k->estimated_s * 1e6, "us",
-            "the compiler's estimated_cycles added up / clock: known to be up to four times too high for element-wise "
-            "work; not a prediction");
+    quantity_json_derived(w, "time", k->floor_s * 1e6, "us",
+                          known ? "max(operations, all bytes of main memory / bandwidth) + collectives" : no_time);
+    quantity_json_derived(w, "operations", k->ops_floor_s * 1e6, "us",
+                          known ? "sum of max(bundles x iterations / clock, bytes / bandwidth)" : no_time);
+    quantity_json_derived(w, "memory", k->memory_floor_s * 1e6, "us",
+                          known ? "all bytes of main memory / bandwidth" : no_time);
+    quantity_json_derived(w, "collectives", (known ? k->collectives_s : NAN) * 1e6, "us",
+                          known ? "bytes into each chip over the links of the chip that has fewest" : no_time);
+    quantity_json_derived(w, "of_peak", k->of_peak, "1", known ? "product FLOP / rate of their type / floor" : no_time);
+    quantity_json_derived(
+        w, "compiler_estimate", k->estimated_s * 1e6, "us",
+        "the compiler's estimated_cycles added up / clock: known to be up to four times too high for element-wise "
+        "work; not a prediction");
     if (k->has_core)
         quantity_json_kv(w, "clock", quantity_make(k->core.clock_hz, "Hz", k->core.origin, k->core.source));
     jw_object_end(w);
     double p = k->predicted_s;
     jw_key(w, "prediction");
     jw_object(w);
-    derived(w, "time", p * 1e6, "us", k->efficiency_source);
-    derived(w, "low", fmax(p / k->band, k->floor_s) * 1e6, "us", k->efficiency_source);
-    derived(w, "high", p * k->band * 1e6, "us", k->efficiency_source);
-    derived(w, "efficiency", k->efficiency, "1", k->efficiency_source);
+    quantity_json_derived(w, "time", p * 1e6, "us", k->efficiency_source);
+    quantity_json_derived(w, "low", fmax(p / k->band, k->floor_s) * 1e6, "us", k->efficiency_source);
+    quantity_json_derived(w, "high", p * k->band * 1e6, "us", k->efficiency_source);
+    quantity_json_derived(w, "efficiency", k->efficiency, "1", k->efficiency_source);
     jw_object_end(w);
 }
 

@@ -230,11 +230,6 @@ const char *price_note(const struct price *p)
     return NULL;
 }
 
-static void derived(struct jw *w, const char *key, double v, const char *unit, const char *source)
-{
-    quantity_json_kv(w, key, quantity_make(v, unit, ORIGIN_DERIVED, source));
-}
-
 static int write_floor(struct price *p, int i, size_t k, struct jw *w, struct error *err)
 {
     struct floor f, merged;
@@ -285,9 +280,10 @@ static void write_parts(const struct price *p, struct jw *w)
         jw_kv_string(w, "name", part->part->name);
         jw_kv_string(w, "call", part->part->call);
         jw_kv_int(w, "calls", part->part->calls);
-        derived(w, "flop", cost_product_flop(&part->total), "FLOP", "products of one call");
-        derived(w, "bytes", part->total.bytes, "B", "one call, every row a kernel of its own");
-        derived(w, "weight_bytes", (double)part->weight_bytes, "B", "values and codes as they are stored");
+        quantity_json_derived(w, "flop", cost_product_flop(&part->total), "FLOP", "products of one call");
+        quantity_json_derived(w, "bytes", part->total.bytes, "B", "one call, every row a kernel of its own");
+        quantity_json_derived(w, "weight_bytes", (double)part->weight_bytes, "B",
+                              "values and codes as they are stored");
         jw_object_end(w);
     }
     jw_array_end(w);
@@ -339,8 +335,8 @@ static int write_batches(struct price *p, size_t k, struct jw *w, struct error *
     for (int i = 0; i < n && !rc; i++) {
         jw_object(w);
         jw_kv_int(w, "batch", batches[i].batch);
-        derived(w, "rows", batches[i].rows_us, "us", "sum of row floors / batch");
-        derived(w, "single", batches[i].single_us, "us", "single floor / batch");
+        quantity_json_derived(w, "rows", batches[i].rows_us, "us", "sum of row floors / batch");
+        quantity_json_derived(w, "single", batches[i].single_us, "us", "single floor / batch");
         jw_object_end(w);
     }
     jw_array_end(w);
@@ -380,8 +376,8 @@ int price_json(struct price *p, struct jw *w, struct error *err)
     jw_kv_string(w, "policy", p->policy);
     jw_kv_string(w, "request", p->request.unit);
     jw_kv_int(w, "batch", p->request.batch);
-    derived(w, "weight_bytes", (double)p->weight_bytes, "B", "values and codes as they are stored");
-    derived(w, "scale_bytes", (double)p->scale_bytes, "B", "scales, f32");
+    quantity_json_derived(w, "weight_bytes", (double)p->weight_bytes, "B", "values and codes as they are stored");
+    quantity_json_derived(w, "scale_bytes", (double)p->scale_bytes, "B", "scales, f32");
     write_parts(p, w);
     jw_key(w, "modules");
     jw_array(w);

@@ -221,20 +221,16 @@ const char *layouts_note(struct price *p, const struct layouts *l, int i, struct
     }
 }
 
-static void derived(struct jw *w, const char *key, double v, const char *unit, const char *source)
-{
-    quantity_json_kv(w, key, quantity_make(v, unit, ORIGIN_DERIVED, source));
-}
-
 static void comms_json(const struct layout_part *part, const char *name, struct jw *w)
 {
     jw_object(w);
     jw_kv_string(w, "part", name);
     jw_kv_string(w, "what", part->what);
     jw_kv_double(w, "times", part->times);
-    derived(w, "bytes", part->comms.bytes, "B", "into each chip, each time");
-    derived(w, "ports", part->comms.ports_s * 1e6, "us", "these bytes through all ports of a chip, each time");
-    derived(w, "links", part->comms.topology_s * 1e6, "us", "by the links of this slice, each time");
+    quantity_json_derived(w, "bytes", part->comms.bytes, "B", "into each chip, each time");
+    quantity_json_derived(w, "ports", part->comms.ports_s * 1e6, "us",
+                          "these bytes through all ports of a chip, each time");
+    quantity_json_derived(w, "links", part->comms.topology_s * 1e6, "us", "by the links of this slice, each time");
     jw_object_end(w);
 }
 
@@ -249,13 +245,13 @@ static void row_json(const struct price *p, const struct layout_price *row, stru
         comms_json(&row->parts[i], p->request.parts[i].name, w);
     jw_array_end(w);
     jw_kv_double(w, "working_chips", row->chips);
-    derived(w, "math", row->math_s * 1e6, "us", "arithmetic of a request / chips at work");
-    derived(w, "memory", row->memory_s * 1e6, "us", "merged bytes of a request on each chip / bandwidth");
-    derived(w, "bytes", row->bytes, "B", "sent in a request, into each chip");
-    derived(w, "ports", row->ports_s * 1e6, "us", "these bytes through all ports of a chip");
-    derived(w, "links", row->topology_s * 1e6, "us", "by the links of this slice");
-    derived(w, "overlapped", row->overlapped_s * 1e6, "us", "max(math, memory, links)");
-    derived(w, "serial", row->serial_s * 1e6, "us", "max(math, memory) + links");
+    quantity_json_derived(w, "math", row->math_s * 1e6, "us", "arithmetic of a request / chips at work");
+    quantity_json_derived(w, "memory", row->memory_s * 1e6, "us", "merged bytes of a request on each chip / bandwidth");
+    quantity_json_derived(w, "bytes", row->bytes, "B", "sent in a request, into each chip");
+    quantity_json_derived(w, "ports", row->ports_s * 1e6, "us", "these bytes through all ports of a chip");
+    quantity_json_derived(w, "links", row->topology_s * 1e6, "us", "by the links of this slice");
+    quantity_json_derived(w, "overlapped", row->overlapped_s * 1e6, "us", "max(math, memory, links)");
+    quantity_json_derived(w, "serial", row->serial_s * 1e6, "us", "max(math, memory) + links");
     jw_object_end(w);
 }
 

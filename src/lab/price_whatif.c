@@ -297,11 +297,6 @@ int price_batches(const struct price_options *o, struct price *p, size_t chip, s
     return rc;
 }
 
-static void derived(struct jw *w, const char *key, double v, const char *unit, const char *source)
-{
-    quantity_json_kv(w, key, quantity_make(v, unit, ORIGIN_DERIVED, source));
-}
-
 void what_ifs_json(const struct price *p, const struct what_ifs *w, struct jw *j)
 {
     jw_object(j);
@@ -312,20 +307,20 @@ void what_ifs_json(const struct price *p, const struct what_ifs *w, struct jw *j
         jw_object(j);
         jw_kv_string(j, "change", one->name);
         jw_kv_bool(j, "counted_already", one->counted);
-        derived(j, "rows", one->rows_us, "us", "off the sum of row floors");
-        derived(j, "rows_share", one->rows_share, "1", "of the sum of row floors");
-        derived(j, "single", one->single_us, "us", "off the single floor");
-        derived(j, "single_share", one->single_share, "1", "of the single floor");
+        quantity_json_derived(j, "rows", one->rows_us, "us", "off the sum of row floors");
+        quantity_json_derived(j, "rows_share", one->rows_share, "1", "of the sum of row floors");
+        quantity_json_derived(j, "single", one->single_us, "us", "off the single floor");
+        quantity_json_derived(j, "single_share", one->single_share, "1", "of the single floor");
         jw_object_end(j);
     }
     jw_array_end(j);
     jw_key(j, "compute_bound_batch");
     jw_object(j);
     for (int i = 0; i < p->request.n_parts; i++)
-        derived(j, p->request.parts[i].name, w->compute_bound_batch[i], "count",
-                isnan(w->compute_bound_batch[i])
-                    ? "never: what grows with the batch takes longer to move than to compute"
-                    : "weight bytes / (what arithmetic takes longer than memory per item)");
+        quantity_json_derived(j, p->request.parts[i].name, w->compute_bound_batch[i], "count",
+                              isnan(w->compute_bound_batch[i])
+                                  ? "never: what grows with the batch takes longer to move than to compute"
+                                  : "weight bytes / (what arithmetic takes longer than memory per item)");
     jw_object_end(j);
     jw_object_end(j);
 }

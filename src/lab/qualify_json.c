@@ -9,11 +9,6 @@
 
 // ---- helpers: a quantity under a key
 
-static void derived(struct jw *w, const char *key, double value, const char *unit, const char *formula)
-{
-    quantity_json_kv(w, key, quantity_make(value, unit, ORIGIN_DERIVED, formula));
-}
-
 static void measured(struct jw *w, const char *key, double value, const char *unit, const char *source)
 {
     quantity_json_kv(w, key, quantity_make(value, unit, ORIGIN_MEASURED, source));
@@ -356,8 +351,8 @@ static void write_predicted(const struct qualify *q, const struct qualify_policy
         jw_key(w, q->chips[k]->name);
         jw_object(w);
         floor_json(f, w);
-        derived(w, "over_measured", ratio, "1",
-                isnan(ratio) ? "nothing was measured on this chip" : "predicted floor / measured p50");
+        quantity_json_derived(w, "over_measured", ratio, "1",
+                              isnan(ratio) ? "nothing was measured on this chip" : "predicted floor / measured p50");
         jw_object_end(w);
     }
     jw_object_end(w);
@@ -453,8 +448,8 @@ static int write_policy(const struct qualify *q, const struct qualify_policy *p,
         write_failure(p, w);
     jw_key(w, "parts");
     policy_parts_json(&p->policy, w);
-    derived(w, "weight_bytes", (double)p->weight_bytes, "B", "values and codes as they are stored");
-    derived(w, "scale_bytes", (double)p->scale_bytes, "B", "scales, f32");
+    quantity_json_derived(w, "weight_bytes", (double)p->weight_bytes, "B", "values and codes as they are stored");
+    quantity_json_derived(w, "scale_bytes", (double)p->scale_bytes, "B", "scales, f32");
     jw_key(w, "modules");
     rc = write_modules(q, p, w, err);
     write_predicted(q, p, w);

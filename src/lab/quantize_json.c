@@ -4,22 +4,17 @@
 #include "base/quantity.h"
 #include "lab/quantize_file.h"
 
-static void derived(struct jw *w, const char *key, double value, const char *unit, const char *source)
-{
-    quantity_json_kv(w, key, quantity_make(value, unit, ORIGIN_DERIVED, source));
-}
-
 #define REL_L2_SOURCE "||x' - x|| / ||x||, x as f32, sums in f64"
 #define ZERO_SOURCE   "every value is zero, or none was quantised"
 
 static void write_errors(const struct quantize_stats *s, struct jw *w)
 {
     double rel = quantize_rel_l2(s), snr = quantize_snr_db(s);
-    derived(w, "rel_l2", rel, "1", isnan(rel) ? ZERO_SOURCE : REL_L2_SOURCE);
-    derived(w, "snr", snr, "dB",
-            isnan(snr)   ? ZERO_SOURCE
-            : isinf(snr) ? "infinite: there is no error"
-                         : "10 log10(||x||^2 / ||x' - x||^2)");
+    quantity_json_derived(w, "rel_l2", rel, "1", isnan(rel) ? ZERO_SOURCE : REL_L2_SOURCE);
+    quantity_json_derived(w, "snr", snr, "dB",
+                          isnan(snr)   ? ZERO_SOURCE
+                          : isinf(snr) ? "infinite: there is no error"
+                                       : "10 log10(||x||^2 / ||x' - x||^2)");
 }
 
 static void write_counts(const struct quantize_stats *s, struct jw *w)
@@ -134,9 +129,10 @@ void quantize_file_json(const struct quantize_file *q, const struct quantize_opt
     }
     jw_array_end(w);
     jw_kv_string(w, "trace", o->trace);
-    derived(w, "file_bytes", (double)q->file_bytes, "B", "of the file written, header and all");
-    derived(w, "bytes_before", (double)q->bytes_before, "B", "data of all tensors in the source");
-    derived(w, "bytes_after", (double)q->bytes_after, "B", "codes, scales, zero points and what was kept");
+    quantity_json_derived(w, "file_bytes", (double)q->file_bytes, "B", "of the file written, header and all");
+    quantity_json_derived(w, "bytes_before", (double)q->bytes_before, "B", "data of all tensors in the source");
+    quantity_json_derived(w, "bytes_after", (double)q->bytes_after, "B",
+                          "codes, scales, zero points and what was kept");
     jw_kv_uint(w, "quantised", q->quantised);
     jw_kv_uint(w, "kept", q->count - q->quantised);
     jw_key(w, "total");

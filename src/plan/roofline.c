@@ -138,21 +138,16 @@ struct quantity roofline_intensity(const struct cost *c)
                          c->bytes > 0 ? "product FLOP / fused bytes" : "no byte moves");
 }
 
-static void derived(struct jw *w, const char *key, double value, const char *unit, const char *formula)
-{
-    quantity_json_kv(w, key, quantity_make(value, unit, ORIGIN_DERIVED, formula));
-}
-
 void cost_json(const struct cost *c, struct jw *w)
 {
-    derived(w, "flop", cost_product_flop(c), "FLOP", "2 per multiply-add of products");
-    derived(w, "element_flop", c->element_flop, "FLOP", "one per output element of other arithmetic");
-    derived(w, "transcendentals", c->transcendentals, "count", "exp, erf, roots: one per output element");
-    derived(w, "bytes", c->bytes, "B", "what enters and leaves each scope once, its inside fused");
-    derived(w, "bytes_merged", c->bytes_merged, "B",
-            "the same with scopes without products made inside those beside them");
-    derived(w, "bytes_unfused", c->bytes_unfused, "B", "operands and results of every operation");
-    derived(w, "weight_bytes", c->weight_bytes, "B", "weights and scales read, of `bytes`");
+    quantity_json_derived(w, "flop", cost_product_flop(c), "FLOP", "2 per multiply-add of products");
+    quantity_json_derived(w, "element_flop", c->element_flop, "FLOP", "one per output element of other arithmetic");
+    quantity_json_derived(w, "transcendentals", c->transcendentals, "count", "exp, erf, roots: one per output element");
+    quantity_json_derived(w, "bytes", c->bytes, "B", "what enters and leaves each scope once, its inside fused");
+    quantity_json_derived(w, "bytes_merged", c->bytes_merged, "B",
+                          "the same with scopes without products made inside those beside them");
+    quantity_json_derived(w, "bytes_unfused", c->bytes_unfused, "B", "operands and results of every operation");
+    quantity_json_derived(w, "weight_bytes", c->weight_bytes, "B", "weights and scales read, of `bytes`");
     quantity_json_kv(w, "intensity", roofline_intensity(c));
 }
 
