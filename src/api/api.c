@@ -95,6 +95,17 @@ int api_take(struct api_call *call, struct str *text, char **out)
     return rc;
 }
 
+int api_document(struct api_call *call, const char *command, record_result *fill, void *of, char **json)
+{
+    struct str document;
+    str_init(&document);
+    int rc = record_document(&document, command, NULL, fill, of, &call->err);
+    if (!rc)
+        rc = api_take(call, &document, json);
+    str_release(&document);
+    return rc;
+}
+
 int api_record_open(struct api_call *call, struct api_record *r, const char *run_dir, const char *command)
 {
     static char name[] = "libassay", *argv[] = {name, NULL}; // there was no command line

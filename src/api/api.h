@@ -31,6 +31,9 @@ int api_device(struct api_call *call, const struct assay_device *device, struct 
 // Hands the text out; ERR_MEMORY when some append to it had failed. `text` is empty afterwards.
 int api_take(struct api_call *call, struct str *text, char **out);
 
+// Hands out the document of a command whose result `fill` writes.
+int api_document(struct api_call *call, const char *command, record_result *fill, void *of, char **json);
+
 // A record that a call makes: opened before, filled by the experiment, and handed out as text and path.
 struct api_record {
     struct record record;

@@ -3,6 +3,11 @@
 #include "plan/budget.h"
 #include "record/record.h"
 
+static int result(void *of, struct jw *w, struct error *err)
+{
+    return budget_json(of, w, err);
+}
+
 static int budget(struct api_call *call, const char *workload, const struct assay_budget_options *o, char **json)
 {
     struct budget_options options = {
@@ -29,23 +34,10 @@ static int budget(struct api_call *call, const char *workload, const struct assa
         .width = o->width,
     };
     struct budget b;
-    struct jw w;
-    struct str result, document;
-    str_init(&result);
-    str_init(&document);
-    jw_init(&w, &result, false);
     int rc = budget_open(&b, &options, &call->err);
     if (!rc)
-        rc = budget_json(&b, &w, &call->err);
-    if (!rc)
-        rc = jw_finish(&w, &call->err);
-    if (!rc)
-        rc = record_envelope(&document, "budget", NULL, str_text(&result), NULL, &call->err);
-    if (!rc)
-        rc = api_take(call, &document, json);
+        rc = api_document(call, "budget", result, &b, json);
     budget_close(&b);
-    str_release(&result);
-    str_release(&document);
     return rc;
 }
 

@@ -2,6 +2,13 @@
 #include "api/api.h"
 #include "lab/compile.h"
 
+static int result(void *of, struct jw *w, struct error *err)
+{
+    (void)err;
+    compile_json(of, w);
+    return 0;
+}
+
 static int compile(struct api_call *call, const char *workload, const struct assay_compile_options *o, char **json)
 {
     struct compile_job job = {.workload = workload,
@@ -22,25 +29,12 @@ static int compile(struct api_call *call, const char *workload, const struct ass
                               .efficiency = o->efficiency,
                               .jobs = o->jobs};
     struct compile c;
-    struct jw w;
-    struct str result, document;
-    str_init(&result);
-    str_init(&document);
-    jw_init(&w, &result, false);
     int rc = compile_open(&c, &job, &call->err);
     if (!rc)
         rc = compile_run(&c, &call->err);
-    if (!rc) {
-        compile_json(&c, &w);
-        rc = jw_finish(&w, &call->err);
-    }
     if (!rc)
-        rc = record_envelope(&document, "compile", NULL, str_text(&result), NULL, &call->err);
-    if (!rc)
-        rc = api_take(call, &document, json);
+        rc = api_document(call, "compile", result, &c, json);
     compile_close(&c);
-    str_release(&result);
-    str_release(&document);
     return rc;
 }
 

@@ -3,6 +3,11 @@
 #include "lab/price.h"
 #include "record/record.h"
 
+static int result(void *of, struct jw *w, struct error *err)
+{
+    return price_json(of, w, err);
+}
+
 static int price(struct api_call *call, const char *workload, const struct assay_price_options *o, char **json)
 {
     struct price_options options = {.workload = workload,
@@ -11,23 +16,10 @@ static int price(struct api_call *call, const char *workload, const struct assay
                                     .n_chips = o->chip_count,
                                     .shape = {.batch = o->batch, .seq = o->seq}};
     struct price p;
-    struct jw w;
-    struct str result, document;
-    str_init(&result);
-    str_init(&document);
-    jw_init(&w, &result, false);
     int rc = price_open(&p, &options, &call->err);
     if (!rc)
-        rc = price_json(&p, &w, &call->err);
-    if (!rc)
-        rc = jw_finish(&w, &call->err);
-    if (!rc)
-        rc = record_envelope(&document, "price", NULL, str_text(&result), NULL, &call->err);
-    if (!rc)
-        rc = api_take(call, &document, json);
+        rc = api_document(call, "price", result, &p, json);
     price_close(&p);
-    str_release(&result);
-    str_release(&document);
     return rc;
 }
 

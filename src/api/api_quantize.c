@@ -4,22 +4,17 @@
 #include "api/api.h"
 #include "lab/quantize_file.h"
 
-static int document(struct api_call *call, const struct quantize_file *q, const struct quantize_options *o, char **json)
+struct made {
+    const struct quantize_file *q;
+    const struct quantize_options *o;
+};
+
+static int result(void *of, struct jw *w, struct error *err)
 {
-    struct jw w;
-    struct str result, whole;
-    str_init(&result);
-    str_init(&whole);
-    jw_init(&w, &result, false);
-    quantize_file_json(q, o, &w);
-    int rc = jw_finish(&w, &call->err);
-    if (!rc)
-        rc = record_envelope(&whole, "quantize", NULL, str_text(&result), NULL, &call->err);
-    if (!rc)
-        rc = api_take(call, &whole, json);
-    str_release(&result);
-    str_release(&whole);
-    return rc;
+    const struct made *made = of;
+    (void)err;
+    quantize_file_json(made->q, made->o, w);
+    return 0;
 }
 
 static int quantise(struct api_call *call, const char *in, const char *out, const char *policy,
@@ -43,7 +38,7 @@ static int quantise(struct api_call *call, const char *in, const char *out, cons
         return rc;
     rc = quantize_file(&q, &options, &progress, &call->err);
     if (!rc)
-        rc = document(call, &q, &options, json);
+        rc = api_document(call, "quantize", result, &(struct made){&q, &options}, json);
     quantize_file_release(&q);
     return rc;
 }

@@ -161,9 +161,8 @@ static int print(struct cli *cli, const struct accuracy *a, bool markdown, struc
     return rc;
 }
 
-static int result(const struct cli *cli, void *of, struct jw *w, struct error *err)
+static int result(void *of, struct jw *w, struct error *err)
 {
-    (void)cli;
     (void)err;
     accuracy_json(of, w);
     return 0;

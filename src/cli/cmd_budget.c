@@ -405,9 +405,8 @@ static int print_text(struct cli *cli, struct budget *b, struct error *err)
 // --- the command
 // -----------------------------------------------------------------------------------------------------------------
 
-static int result(const struct cli *cli, void *of, struct jw *w, struct error *err)
+static int result(void *of, struct jw *w, struct error *err)
 {
-    (void)cli;
     return budget_json(of, w, err);
 }
 

@@ -456,10 +456,9 @@ struct asked {
     size_t n;
 };
 
-static int result(const struct cli *cli, void *of, struct jw *w, struct error *err)
+static int result(void *of, struct jw *w, struct error *err)
 {
     const struct asked *asked = of;
-    (void)cli;
     (void)err;
     jw_object(w);
     jw_key(w, "chips");

@@ -437,9 +437,8 @@ static int print_cases(struct cli *cli, const struct compile *c, struct error *e
 
 // ---- The command
 
-static int result(const struct cli *cli, void *of, struct jw *w, struct error *err)
+static int result(void *of, struct jw *w, struct error *err)
 {
-    (void)cli;
     (void)err;
     compile_json(of, w);
     return 0;

@@ -277,9 +277,8 @@ static int print_text(struct cli *cli, const struct spend *s, struct error *err)
     return 0;
 }
 
-static int result(const struct cli *cli, void *of, struct jw *w, struct error *err)
+static int result(void *of, struct jw *w, struct error *err)
 {
-    (void)cli;
     (void)err;
     spend_json(of, w);
     return 0;

@@ -382,9 +382,8 @@ static int print_text(struct cli *cli, struct price *p, struct error *err)
     return rc ? rc : print_what_ifs(cli, p, err);
 }
 
-static int result(const struct cli *cli, void *of, struct jw *w, struct error *err)
+static int result(void *of, struct jw *w, struct error *err)
 {
-    (void)cli;
     return price_json(of, w, err);
 }
 

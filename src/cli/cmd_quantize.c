@@ -225,10 +225,9 @@ struct made {
     const struct quantize_options *o;
 };
 
-static int result(const struct cli *cli, void *of, struct jw *w, struct error *err)
+static int result(void *of, struct jw *w, struct error *err)
 {
     const struct made *made = of;
-    (void)cli;
     (void)err;
     quantize_file_json(made->q, made->o, w);
     return 0;

@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/progress.h"
 #include "base/str.h"
 
@@ -105,10 +106,8 @@ size_t cli_strings(const struct cli *cli, const char *name, const char *const **
 // (record_envelope) to cli->out.
 int cli_envelope(struct cli *cli, const char *result, const struct error *error, struct error *err);
 
-// The same with a result that `fill` writes.
-struct jw;
-typedef int cli_result(const struct cli *cli, void *of, struct jw *w, struct error *err);
-int cli_document(struct cli *cli, cli_result *fill, void *of, struct error *err);
+// The same with a result that `fill` writes (record_document).
+int cli_document(struct cli *cli, int (*fill)(void *of, struct jw *w, struct error *err), void *of, struct error *err);
 
 // For a command whose answer is a text that is no table: the text as it is, or under --json {"text": "..."} in the
 // envelope of assay.SCHEMA/1.

@@ -157,18 +157,10 @@ int cli_envelope(struct cli *cli, const char *result, const struct error *error,
     return rc;
 }
 
-int cli_document(struct cli *cli, cli_result *fill, void *of, struct error *err)
+int cli_document(struct cli *cli, int (*fill)(void *of, struct jw *w, struct error *err), void *of, struct error *err)
 {
-    struct str text;
-    struct jw w;
-    str_init(&text);
-    jw_init(&w, &text, false);
-    int rc = fill(cli, of, &w, err);
-    if (!rc)
-        rc = jw_finish(&w, err);
-    if (!rc)
-        rc = cli_envelope(cli, str_text(&text), NULL, err);
-    str_release(&text);
+    int rc = record_document(&cli->out, cli->command->name, cli->record, fill, of, err);
+    cli->document = rc == 0;
     return rc;
 }
 

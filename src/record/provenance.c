@@ -62,6 +62,22 @@ int record_envelope(struct str *out, const char *command, const char *record, co
     return jw_finish(&w, err);
 }
 
+int record_document(struct str *out, const char *command, const char *record, record_result *fill, void *of,
+                    struct error *err)
+{
+    struct str result;
+    struct jw w;
+    str_init(&result);
+    jw_init(&w, &result, false);
+    int rc = fill(of, &w, err);
+    if (!rc)
+        rc = jw_finish(&w, err);
+    if (!rc)
+        rc = record_envelope(out, command, record, str_text(&result), NULL, err);
+    str_release(&result);
+    return rc;
+}
+
 int record_file_entry(struct jw *w, const char *path, struct error *err)
 {
     struct file_map m;

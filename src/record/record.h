@@ -84,6 +84,11 @@ void record_error_json(struct jw *w, const struct error *e);
 int record_envelope(struct str *out, const char *command, const char *record, const char *result,
                     const struct error *error, struct error *err);
 
+// The same with a result that `fill` writes: 0, or a negative code with `err` set.
+typedef int record_result(void *of, struct jw *w, struct error *err);
+int record_document(struct str *out, const char *command, const char *record, record_result *fill, void *of,
+                    struct error *err);
+
 // A complete record as read back. The texts are in the arena.
 struct record_contents {
     const char *config, *report;
