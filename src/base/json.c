@@ -279,6 +279,16 @@ int json_get_int_or(const json_t *o, const char *key, const char *where, int64_t
     return json_get_int(o, key, where, out, err);
 }
 
+int json_get_positive(const json_t *o, const char *key, const char *where, int64_t absent, int64_t most, int64_t *out,
+                      struct error *err)
+{
+    int rc = absent > 0 ? json_get_int_or(o, key, where, absent, out, err) : json_get_int(o, key, where, out, err);
+    if (!rc && (*out < 1 || *out > most))
+        rc = error_set(err, ERR_INPUT, where, "\"%s\" is %" PRId64 ": it must be between 1 and %" PRId64, key, *out,
+                       most);
+    return rc;
+}
+
 int json_get_double_or(const json_t *o, const char *key, const char *where, double absent, double *out,
                        struct error *err)
 {

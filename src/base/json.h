@@ -63,5 +63,8 @@ int json_get_int_or(const json_t *o, const char *key, const char *where, int64_t
                     struct error *err);
 int json_get_double_or(const json_t *o, const char *key, const char *where, double absent, double *out,
                        struct error *err);
+// An integer in [1, most]; `absent` above 0 is its value, held to the same bounds, when the key is not there.
+int json_get_positive(const json_t *o, const char *key, const char *where, int64_t absent, int64_t most, int64_t *out,
+                      struct error *err);
 
 #endif

@@ -82,12 +82,7 @@ void hf_config_release(struct hf_config *c)
 static int positive(const struct hf_config *c, const char *key, int64_t absent, int64_t most, int64_t *out,
                     struct error *err)
 {
-    int rc = absent ? json_get_int_or(c->root, key, c->path, absent, out, err)
-                    : json_get_int(c->root, key, c->path, out, err);
-    if (!rc && (*out < 1 || *out > most))
-        rc = error_set(err, ERR_INPUT, c->path, "\"%s\" is %lld: it must be between 1 and %lld", key, (long long)*out,
-                       (long long)most);
-    return rc;
+    return json_get_positive(c->root, key, c->path, absent, most, out, err);
 }
 
 static int activation(const struct hf_config *c, enum hf_activation *out, struct error *err)

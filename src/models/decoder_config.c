@@ -9,15 +9,8 @@
 static int number(const struct hf_config *c, const char *key, int64_t absent, int64_t most, int64_t *out,
                   struct error *err)
 {
-    bool none = absent && (!json_object_get(c->root, key) || json_is_null(json_object_get(c->root, key)));
-    int rc = 0;
-    *out = absent;
-    if (!none)
-        rc = json_get_int(c->root, key, c->path, out, err);
-    if (!rc && (*out < 1 || *out > most))
-        rc = error_set(err, ERR_INPUT, c->path, "\"%s\" is %" PRId64 ": it must be between 1 and %" PRId64, key, *out,
-                       most);
-    return rc;
+    bool none = absent && json_is_null(json_object_get(c->root, key));
+    return json_get_positive(none ? NULL : c->root, key, c->path, absent, most, out, err);
 }
 
 // rope_theta, or what newer files have in its place: rope_parameters.rope_theta.

@@ -84,15 +84,6 @@ struct file {
     json_t *root;
 };
 
-static int number(const struct file *f, const char *key, int64_t most, int64_t *out, struct error *err)
-{
-    int rc = json_get_int(f->root, key, f->path, out, err);
-    if (!rc && (*out < 1 || *out > most))
-        rc = error_set(err, ERR_INPUT, f->path, "\"%s\" is %" PRId64 ": it must be between 1 and %" PRId64, key, *out,
-                       most);
-    return rc;
-}
-
 // A list of exactly n numbers, each from 1 to `most`.
 static int numbers(const struct file *f, const char *key, int n, int64_t most, int64_t *out, struct error *err)
 {
@@ -117,7 +108,7 @@ static int fields(const struct file *f, const struct field *list_of, size_t n, s
 {
     int rc = 0;
     for (size_t i = 0; i < n && !rc; i++)
-        rc = number(f, list_of[i].key, list_of[i].most, list_of[i].to, err);
+        rc = json_get_positive(f->root, list_of[i].key, f->path, 0, list_of[i].most, list_of[i].to, err);
     return rc;
 }
 
