@@ -47,6 +47,8 @@ bool test_check_int(long long got, long long want, const char *file, int line, c
 bool test_check_str(const char *got, const char *want, const char *file, int line, const char *text);
 bool test_check_near(double got, double want, double tolerance, const char *file, int line, const char *text);
 void test_fail_error(const char *file, int line, const char *text, const char *where, const char *message);
+// What the test needs is not here: it is counted as skipped, with the reason, unless a check fails. Return afterwards.
+void test_skip(const char *reason);
 // A private directory for the test, removed afterwards.
 const char *test_dir(void);
 // A path in it; the last four stay valid.

@@ -299,7 +299,7 @@ TEST(lab_compile_plugin_gpu)
     struct compile_job o = {.workload = "gemm:32768x65536x65536:bf16", .targets = targets, .n_targets = 2};
     snprintf(path, sizeof path, "%s/third_party/pjrt-gpu/xla_cuda_plugin.so", test_top());
     if (!file_exists(path)) {
-        printf("  skipped: the CUDA plugin is not here (make gpu fetches it)\n");
+        test_skip("the CUDA plugin is not here (make gpu fetches it)");
         return;
     }
     if (!ask_plugin(&a, &o, path))

@@ -15,9 +15,9 @@ const char *worker_test_libtpu(void)
     static char path[1024];
     snprintf(path, sizeof path, "%s/third_party/libtpu/libtpu.so", test_top());
     if (!file_exists(path))
-        printf("  skipped: libtpu is not here (make tpu fetches it)\n");
+        test_skip("libtpu is not here (make tpu fetches it)");
     else if (access("/sys/devices/system/cpu/possible", R_OK) != 0)
-        printf("  skipped: libtpu ends a process that cannot read /sys/devices/system/cpu/possible\n");
+        test_skip("libtpu ends a process that cannot read /sys/devices/system/cpu/possible");
     else
         return path;
     return NULL;
