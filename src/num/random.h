@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The random streams of numpy and JAX, so that inputs published as "default_rng(17)" or "PRNGKey(0)" can be made here.
+// The random streams of numpy, JAX and torch, so that inputs published as "default_rng(17)", "PRNGKey(0)" or
+// "manual_seed(0)" can be made here.
 //
 // numpy: default_rng(seed) is a PCG64 (XSL-RR) seeded by a SeedSequence. Integers, uniforms and normals equal numpy's
 // bit for bit; the draws a generator has made so far decide what it gives next, as there. JAX: threefry2x32 over
 // counters. Bits, keys and uniforms equal jax.random's bit for bit; normals (f32) are within 3 units in the last place
-// of XLA's, nearly all of them equal: what differs is XLA's own approximation of log1p.
+// of XLA's, nearly all of them equal: what differs is XLA's own approximation of log1p. torch on the CPU: MT19937;
+// words and uniforms equal torch's, and so do normals, bit for bit, with the C library that torch has beside it.
 #ifndef NUM_RANDOM_H
 #define NUM_RANDOM_H
 
@@ -84,5 +86,40 @@ int random_jax_uniform_f32(const struct random_jax *a, float low, float high, ui
                            struct error *err);
 // normal(key, shape, float32): sqrt(2) erf_inv(u), u uniform in (-1, 1).
 int random_jax_normal_f32(const struct random_jax *a, uint64_t first, float *out, size_t n, struct error *err);
+
+// ---- torch.Generator on the CPU
+
+struct random_torch {
+    uint32_t state[624];
+    uint32_t at;     // of the state's words, the next to be given out; 624: all were
+    bool has_double; // normals of fewer than 16 elements come in pairs: the second of the last pair is kept
+    double kept;
+};
+
+// manual_seed(seed). torch takes the low 32 bits of a seed on the CPU, and so does this.
+void random_torch_seed(struct random_torch *r, uint64_t seed);
+// The generator's own draws: words of MT19937 (Matsumoto, Nishimura, 1998), and two of them, the first one high.
+uint32_t random_torch_u32(struct random_torch *r);
+uint64_t random_torch_u64(struct random_torch *r);
+// rand(n): [0, 1), multiples of 2^-24.
+void random_torch_uniform_f32(struct random_torch *r, float *out, size_t n);
+// rand(n, dtype=float64): multiples of 2^-53.
+void random_torch_uniform(struct random_torch *r, double *out, size_t n);
+// torch has two ways to make normals of 16 elements and more, which differ in a third of their values in the last bits.
+enum random_torch_code {
+    RANDOM_TORCH_PLAIN,  // its plain code (ATEN_CPU_CAPABILITY=default, other CPUs): the C library's logf, cosf, sinf
+    RANDOM_TORCH_VECTOR, // its code for AVX2 and AVX-512, what runs on x86-64 today; this one runs everywhere
+};
+
+// randn(n), one call for the whole array: what it draws depends on n. From 16 on, a word makes a value, and where n is
+// no multiple of 16 the last 16 are drawn again; below, pairs are drawn in double, and what is left over is the first
+// value of the next such call.
+void random_torch_normal_f32(struct random_torch *r, enum random_torch_code code, float *out, size_t n);
+// randn(n, dtype=bfloat16) of torch 2.15: the numbers above rounded, drawn block by block, so that an n that is no
+// multiple of 16 ends otherwise and leaves the generator elsewhere. The values are of bfloat16.
+void random_torch_normal_bf16(struct random_torch *r, enum random_torch_code code, float *out, size_t n);
+// randn(n, dtype=bfloat16) of torch 1.13: uniforms of 8 bits, and every step rounded to bfloat16. From 16 elements on
+// it is another stream, not a rounding of the one above. The values are of bfloat16.
+void random_torch1_normal_bf16(struct random_torch *r, float *out, size_t n);
 
 #endif
