@@ -74,16 +74,26 @@ void assay_free(void *memory);
 // ---- what a workload costs
 
 struct assay_price_options {
-    const char *policy;       // default "f32"; not for a product, which has its type in its name
-    const char *const *chips; // chip_count of them ("v5e", "h100", "local"): floors are computed for these
+    const char *policy;       // default "f32", for images and decoders "bf16"; not for a product, which has its own
+    const char *const *chips; // chip_count of them ("v5e", "h100", "v6e:2x4", "local"): floors are computed for these
     size_t chip_count;
-    int64_t batch; // texts in one run, default 32
-    int64_t seq;   // tokens per text, default 128
+    int64_t batch;                // texts, images or prompts in one run; default 32 texts, 1 image or prompt
+    int64_t seq;                  // tokens of a text or prompt; default 128, of a decoder's prompt 2048
+    int64_t height, width, steps; // of an image; default 512 x 512, and the model's own number of steps
+    int64_t tokens;               // that a decoder writes; default 128
+    const char *const *layouts;   // layout_count of them ("dp", "tp"), for chips that are slices; default all there are
+    size_t layout_count;
+    const char *calibration; // record of `assay bench --calibrate`, or a calibration.json: floors by measured rates too
+    const char *weight_args; // of a program: which arguments are weights, "N..M"
+    bool what_if;            // also what changes would save, on every chip
+    bool by_scope;           // a row per scope in place of one per module
+    bool lenient;            // leave out what is not understood of a program's text
 };
 
 // Prices a workload from its shapes: FLOP, bytes, intensity and floors, per module and in all. Nothing runs, no weights
-// are read. `workload` is a model directory (its config.json is read), "builtin:minilm" or
-// "builtin:gemm:MxKxN:TYPE". *json is a document of assay.price/1. Takes milliseconds.
+// are read. `workload` is a model directory (its configurations are read), "builtin:minilm", "builtin:flux2-klein-4b",
+// "builtin:gemm:MxKxN:TYPE" and whatever else `assay price` takes. *json is a document of assay.price/1. Takes
+// milliseconds. A size or number that the workload does not have is ASSAY_ERROR_USAGE.
 int assay_price(const char *workload, const struct assay_price_options *options, char **json,
                 struct assay_error *error);
 

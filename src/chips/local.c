@@ -9,10 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/json.h"
 #include "base/sha256.h"
+#include "record/record.h"
 
 #define SCHEMA "assay.calibration/1"
 
@@ -171,15 +173,13 @@ static void write_measured(struct jw *w, const char *key, const struct chip_meas
     jw_object_end(w);
 }
 
-int chips_local_save(const char *path, const struct chip_local *l, struct error *err)
+int chips_local_text(struct str *out, const struct chip_local *l, struct error *err)
 {
     const char *wrong = fault(l);
     if (wrong)
-        return error_set(err, ERR_INTERNAL, path, "a calibration is put together wrongly: %s", wrong);
-    struct str text;
+        return error_set(err, ERR_INTERNAL, NULL, "a calibration is put together wrongly: %s", wrong);
     struct jw w;
-    str_init(&text);
-    jw_init(&w, &text, false);
+    jw_init(&w, out, false);
     jw_object(&w);
     jw_kv_string(&w, "schema", SCHEMA);
     jw_kv_string(&w, "cpu_model", l->cpu_model);
@@ -197,8 +197,15 @@ int chips_local_save(const char *path, const struct chip_local *l, struct error 
     if (!isnan(l->copy.value))
         write_measured(&w, "copy", &l->copy, "B/s");
     jw_object_end(&w);
-    str_add_char(&text, '\n');
-    int rc = jw_finish(&w, err);
+    str_add_char(out, '\n');
+    return jw_finish(&w, err);
+}
+
+int chips_local_save(const char *path, const struct chip_local *l, struct error *err)
+{
+    struct str text;
+    str_init(&text);
+    int rc = chips_local_text(&text, l, err);
     if (!rc)
         rc = make_parents(path, err);
     if (!rc)
@@ -295,14 +302,38 @@ int chips_local_parse(const char *text, size_t n, const char *name, struct chip_
     return rc;
 }
 
+// The file of a record: only a whole one counts, and only one that has it.
+static int file_of_record(struct str *file, const char *dir, struct error *err)
+{
+    struct record_contents contents;
+    struct arena arena;
+    arena_init(&arena);
+    int rc = record_read(&contents, dir, &arena, err);
+    arena_release(&arena);
+    str_addf(file, "%s/" CHIPS_LOCAL_FILE, dir);
+    rc = rc ? rc : str_check(file, err);
+    if (!rc && access(str_text(file), F_OK) != 0)
+        rc = error_set(err, ERR_INPUT, dir, "is the record of a run that calibrated nothing: it has no %s",
+                       CHIPS_LOCAL_FILE);
+    return rc;
+}
+
 int chips_local_load(const char *path, struct chip_local *out, struct error *err)
 {
-    struct str text;
+    struct str text, file;
     str_init(&text);
-    int rc = file_read(&text, path, MOST_FILE_BYTES, err);
+    str_init(&file);
+    int rc = 0;
+    if (dir_exists(path))
+        rc = file_of_record(&file, path, err);
+    else
+        str_add(&file, path);
     if (!rc)
-        rc = chips_local_parse(str_text(&text), text.length, path, out, err);
+        rc = file_read(&text, str_text(&file), MOST_FILE_BYTES, err);
+    if (!rc)
+        rc = chips_local_parse(str_text(&text), text.length, str_text(&file), out, err);
     str_release(&text);
+    str_release(&file);
     if (rc)
         error_context(err, "this calibration cannot be used (run `assay bench --calibrate` to make a new one)");
     return rc;

@@ -23,6 +23,8 @@ struct chip_local {
     struct chip_measured copy; // B/s read plus written by a copy too large for the caches
 };
 
+#define CHIPS_LOCAL_FILE "calibration.json" // in a record
+
 // The row without values: its reasons say how to get them.
 extern const struct chip chips_local_row;
 
@@ -30,9 +32,12 @@ extern const struct chip chips_local_row;
 int chips_local_dir(struct str *out, struct error *err);
 // Appends DIR/local-KEY.json, where KEY is 16 hexadecimal digits of the SHA-256 of model and plugin hash.
 int chips_local_path(struct str *out, const char *cpu_model, const char *plugin_sha256, struct error *err);
+// Appends the file's text. ERR_INTERNAL when it would not load again.
+int chips_local_text(struct str *out, const struct chip_local *local, struct error *err);
 // Writes it atomically, making the folder where needed. ERR_INTERNAL when it would not load again.
 int chips_local_save(const char *path, const struct chip_local *local, struct error *err);
-// ERR_INPUT names the file and the member that is missing, of the wrong type or out of range.
+// Of a file, or of the record of a run that calibrated (a folder, with the file CHIPS_LOCAL_FILE in it). ERR_INPUT
+// names the file and the member that is missing, of the wrong type or out of range; or why the record is none.
 int chips_local_load(const char *path, struct chip_local *out, struct error *err);
 // The same from n bytes of memory; `name` is for messages.
 int chips_local_parse(const char *text, size_t n, const char *name, struct chip_local *out, struct error *err);

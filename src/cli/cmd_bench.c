@@ -136,53 +136,110 @@ static int print_text(struct cli *cli, const struct call *c, struct error *err)
 
 // ---- calibration
 
-static int calibrate(struct cli *cli, struct call *c, struct error *err)
+// The document of c->result into the record, the record under its name, and under --json the document shown.
+static int commit(struct cli *cli, struct call *c, struct error *err)
 {
-    struct chip_local local;
-    struct str path, text;
+    int rc = record_envelope(&c->document, "bench", record_path(&c->record), str_text(&c->result), NULL, err);
+    if (!rc)
+        rc = record_commit(&c->record, c->document.text, c->document.length, err);
+    if (rc)
+        return rc;
+    cli->record = arena_strdup(&cli->arena, record_path(&c->record), err);
+    if (!cli->record)
+        return ERR_MEMORY;
+    return cli->json ? cli_envelope(cli, str_text(&c->result), NULL, err) : 0;
+}
+
+static int write_calibration_config(struct call *c, struct error *err)
+{
     struct jw w;
-    str_init(&path);
-    str_init(&text);
-    c->options.samples = cli_int(cli, "samples", 30);
-    int rc = bench_calibrate(&local, &c->options, &cli->progress, err);
-    if (!rc)
-        rc = chips_local_path(&path, local.cpu_model, local.plugin_sha256, err);
-    if (!rc)
-        rc = chips_local_save(str_text(&path), &local, err);
-    jw_init(&w, &text, false);
+    struct str config;
+    str_init(&config);
+    jw_init(&w, &config, false);
     jw_object(&w);
-    jw_kv_string(&w, "path", str_text(&path));
-    jw_kv_string(&w, "cpu", local.cpu_model);
-    jw_kv_int(&w, "threads", local.threads);
+    record_provenance(&w, &c->record);
+    jw_kv_bool(&w, "calibrate", true);
+    jw_kv_string(&w, "plugin", c->options.worker.plugin_path);
+    jw_kv_int(&w, "samples", c->options.samples);
+    jw_kv_int(&w, "threads", c->options.worker.threads);
+    jw_object_end(&w);
+    int rc = jw_finish(&w, err);
+    if (!rc)
+        rc = record_config(&c->record, config.text, config.length, err);
+    str_release(&config);
+    return rc;
+}
+
+static int write_calibration(struct call *c, const struct chip_local *local, const char *path, struct error *err)
+{
+    struct jw w;
+    jw_init(&w, &c->result, false);
+    jw_object(&w);
+    jw_kv_string(&w, "path", path);
+    jw_kv_string(&w, "cpu", local->cpu_model);
+    jw_kv_int(&w, "threads", local->threads);
     jw_key(&w, "rates");
     jw_object(&w);
     for (int t = 0; t < CHIP_TYPES; t++) {
         const char *name = chip_type_name((enum chip_type)t);
-        if (isnan(local.rate[t].value))
+        if (!isnan(local->rate[t].value))
+            quantity_json_kv(&w, name,
+                             quantity_make(local->rate[t].value, "FLOP/s", ORIGIN_MEASURED, "product of 2048^3"));
+    }
+    jw_object_end(&w);
+    quantity_json_kv(&w, "copy", quantity_make(local->copy.value, "B/s", ORIGIN_MEASURED, "128 MiB read and written"));
+    jw_object_end(&w);
+    return jw_finish(&w, err);
+}
+
+static void print_calibration(struct cli *cli, const struct chip_local *local, const char *path)
+{
+    char figure[FORMAT_MAX];
+    for (int t = 0; t < CHIP_TYPES; t++) {
+        if (isnan(local->rate[t].value))
             continue;
-        quantity_json_kv(&w, name, quantity_make(local.rate[t].value, "FLOP/s", ORIGIN_MEASURED, "product of 2048^3"));
-        if (!cli->json && !rc) {
-            char rate[FORMAT_MAX];
-            format_si(rate, local.rate[t].value, t == CHIP_INT8 ? "OP/s" : "FLOP/s");
-            str_addf(&cli->out, "%-5s %s [M]\n", name, rate);
-        }
+        format_si(figure, local->rate[t].value, t == CHIP_INT8 ? "OP/s" : "FLOP/s");
+        str_addf(&cli->out, "%-5s %s [M]\n", chip_type_name((enum chip_type)t), figure);
     }
-    jw_object_end(&w);
-    quantity_json_kv(&w, "copy", quantity_make(local.copy.value, "B/s", ORIGIN_MEASURED, "128 MiB read and written"));
-    jw_object_end(&w);
+    format_si(figure, local->copy.value, "B/s");
+    str_addf(&cli->out, "copy  %s [M]\nkept in ", figure);
+    str_add_terminal(&cli->out, path, strlen(path));
+    str_add_char(&cli->out, '\n');
+}
+
+// Keeps it in the user's cache, as `local`, and in the record.
+static int keep_calibration(struct call *c, const struct chip_local *local, struct str *path, struct error *err)
+{
+    struct str text;
+    str_init(&text);
+    int rc = chips_local_path(path, local->cpu_model, local->plugin_sha256, err);
     if (!rc)
-        rc = jw_finish(&w, err);
-    if (!rc && cli->json)
-        rc = cli_envelope(cli, str_text(&text), NULL, err);
-    if (!rc && !cli->json) {
-        char copy[FORMAT_MAX];
-        format_si(copy, local.copy.value, "B/s");
-        str_addf(&cli->out, "copy  %s [M]\nkept in ", copy);
-        str_add_terminal(&cli->out, str_text(&path), path.length);
-        str_add_char(&cli->out, '\n');
-    }
-    str_release(&path);
+        rc = chips_local_save(str_text(path), local, err);
+    if (!rc)
+        rc = chips_local_text(&text, local, err);
+    if (!rc)
+        rc = record_write(&c->record, CHIPS_LOCAL_FILE, text.text, text.length, err);
     str_release(&text);
+    return rc;
+}
+
+static int calibrate(struct cli *cli, struct call *c, struct error *err)
+{
+    struct chip_local local;
+    struct str path;
+    str_init(&path);
+    int rc = write_calibration_config(c, err);
+    if (!rc)
+        rc = bench_calibrate(&local, &c->options, &cli->progress, err);
+    if (!rc)
+        rc = keep_calibration(c, &local, &path, err);
+    if (!rc)
+        rc = write_calibration(c, &local, str_text(&path), err);
+    if (!rc)
+        rc = commit(cli, c, err);
+    if (!rc && !cli->json)
+        print_calibration(cli, &local, str_text(&path));
+    str_release(&path);
     return rc;
 }
 
@@ -290,18 +347,10 @@ static int run_recorded(struct cli *cli, struct call *c, struct error *err)
         rc = trace(cli, c, err);
     if (!rc)
         rc = write_result(c, err);
-    if (!rc)
-        rc = record_envelope(&c->document, "bench", record_path(&c->record), str_text(&c->result), NULL, err);
     if (!rc && !cli->json)
         rc = print_text(cli, c, err);
     if (!rc)
-        rc = record_commit(&c->record, c->document.text, c->document.length, err);
-    if (rc)
-        return rc;
-    cli->record = arena_strdup(&cli->arena, record_path(&c->record), err);
-    if (!cli->record)
-        return ERR_MEMORY;
-    rc = cli->json ? cli_envelope(cli, str_text(&c->result), NULL, err) : 0;
+        rc = commit(cli, c, err);
     return rc ? rc : c->n == 2 && c->paired.verdict == VERDICT_AMBIGUOUS ? 6 : 0;
 }
 
@@ -322,22 +371,24 @@ static int run(struct cli *cli, struct error *err)
     o->samples = cli_int(cli, "samples", 30);
     o->warmup = cli_int(cli, "warmup", -1);
     o->seed = (uint64_t)cli_int(cli, "seed", 0);
-    if (cli_flag(cli, "calibrate") && cli_flag(cli, "trace"))
-        return error_set(err, ERR_USAGE, "--trace", "does not go with --calibrate, which leaves no record");
-    if (cli_flag(cli, "calibrate"))
-        return cli->n_operands ? error_set(err, ERR_USAGE, "--calibrate", "takes no WORKLOAD") : calibrate(cli, c, err);
-    if (cli->n_operands == 0)
+    bool calibrates = cli_flag(cli, "calibrate");
+    if (calibrates && cli_flag(cli, "trace"))
+        return error_set(err, ERR_USAGE, "--trace",
+                         "does not go with --calibrate, whose products say nothing of a model");
+    if (calibrates && cli->n_operands)
+        return error_set(err, ERR_USAGE, "--calibrate", "takes no WORKLOAD");
+    if (!calibrates && cli->n_operands == 0)
         return error_set(err, ERR_USAGE, "bench", "needs WORKLOAD or --calibrate; `assay help bench` says more");
     host_read(&c->host, "/");
     str_init(&c->result);
     str_init(&c->document);
-    int rc = check(cli, c, err);
+    int rc = calibrates ? bench_check(NULL, NULL, o, err) : check(cli, c, err);
     if (rc)
         return rc;
     rc = record_open(&c->record, cli_string(cli, "run-dir"), "bench", cli->argc, cli->argv, err);
     if (rc)
         return rc;
-    rc = run_recorded(cli, c, err);
+    rc = calibrates ? calibrate(cli, c, err) : run_recorded(cli, c, err);
     if (rc < 0) {
         struct error ignored = {0}; // the first error is the one to tell
         record_fail(&c->record, err, NULL, &ignored);
@@ -362,7 +413,9 @@ static const char *const description[] = {
     "Or it is a program that was exported, an HLO module before any optimisation (.hlo.pb, .txt): its weights and "
     "inputs "
     "are random.",
-    "--calibrate measures products and a copy on this machine and keeps them in the user's cache: the chip `local`.",
+    "--calibrate measures products and a copy on this machine and keeps them in the user's cache: the chip `local`. "
+    "Its "
+    "record is what --calibration of `assay price` and `assay qualify` takes.",
     NULL,
 };
 

@@ -487,12 +487,7 @@ static const struct option options[] = {
     {.name = "lenient",
      .kind = OPTION_FLAG,
      .help = "leave out what is not understood of a program's text, and say so"},
-    {.name = "calibration",
-     .kind = OPTION_STRING,
-     .argument = "FILE",
-     .complete = COMPLETE_FILE,
-     .help = "rates that were measured, as `assay bench --calibrate` writes them: floors by these, beside those by the "
-             "sheets"},
+    OPTION_CALIBRATION,
     {.name = "what-if",
      .kind = OPTION_FLAG,
      .help = "what to optimise next: what 8-bit products and weights, fusing, hoisting and other batches would save on "

@@ -51,6 +51,10 @@
 #define OPTION_POLICIES(what)                                                                                          \
     {.name = "policy", .kind = OPTION_STRINGS, .argument = "POLICY", .preset = "f32", .words = policy_words,           \
      .help = what}
+#define OPTION_CALIBRATION                                                                                             \
+    {.name = "calibration", .kind = OPTION_STRING, .argument = "RECORD", .complete = COMPLETE_FILE,                    \
+     .help = "rates that were measured: the record of `assay bench --calibrate`, or its calibration.json; floors by "  \
+             "these, as the chip `calibrated`"}
 #define OPTION_TEXT(what)                                                                                              \
     {.name = "text", .kind = OPTION_STRING, .argument = "FILE", .complete = COMPLETE_FILE, .help = what}
 // `n`: the preset, or NULL where `what` says what holds when it is not given.

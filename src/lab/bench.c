@@ -116,6 +116,10 @@ static int open_files(struct bench_subject *b, const struct bench_options *o, st
 
 int bench_check(const char *workload, const char *policy, const struct bench_options *o, struct error *err)
 {
+    if (!workload)
+        return o->samples >= 2
+                   ? 0
+                   : error_set(err, ERR_USAGE, "--samples", "must be at least 2: a calibration tells the spread");
     struct model_shape shape = {.batch = o->batch, .seq = o->seq, .weight_args = o->weight_args};
     struct arena arena;
     struct module m;
@@ -258,8 +262,9 @@ int bench_calibrate(struct chip_local *out, const struct bench_options *o, const
                     {"builtin:gemm:2048x2048x2048:int8", CHIP_INT8}};
     const double copy_elements = 32 * 1024 * 1024;
     struct host_facts host;
-    if (o->samples < 2)
-        return error_set(err, ERR_USAGE, "--samples", "must be at least 2: a calibration tells the spread");
+    int rc = bench_check(NULL, NULL, o, err);
+    if (rc)
+        return rc;
     host_read(&host, "/");
     memset(out, 0, sizeof *out);
     for (int t = 0; t < CHIP_TYPES; t++)
@@ -270,7 +275,6 @@ int bench_calibrate(struct chip_local *out, const struct bench_options *o, const
     time_t now = time(NULL);
     struct tm utc;
     strftime(out->date, sizeof out->date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    int rc = 0;
     for (size_t i = 0; i < sizeof products / sizeof products[0] && !rc; i++) {
         progress_report(progress, products[i].workload, i, 5);
         rc = calibrate_one(products[i].workload, 2 * 0x1p33, o, out, &out->rate[products[i].type], err);

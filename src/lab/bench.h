@@ -37,7 +37,8 @@ struct bench_options {
 };
 
 // What can be said against it before anything starts: a workload or policy that is not known (ERR_USAGE, ERR_INPUT), a
-// policy or texts for a product. `policy` is NULL when none was asked for.
+// policy or texts for a product. `policy` is NULL when none was asked for, `workload` where it calibrates: then fewer
+// than two samples are ERR_USAGE, since a calibration tells the spread.
 int bench_check(const char *workload, const char *policy, const struct bench_options *o, struct error *err);
 
 // Starts a worker with the workload compiled, its data on the device, and the first run done.
@@ -50,7 +51,6 @@ int bench_measure(struct bench_subject *const *subjects, size_t n, const struct 
                   const struct progress *progress, struct error *err);
 
 // Measures products of 2048^3 in f32, bf16, f16 and int8 and a copy of 128 MiB on the CPU: what `local` stands for.
-// ERR_USAGE for fewer than two samples: a calibration tells the spread.
 int bench_calibrate(struct chip_local *out, const struct bench_options *o, const struct progress *progress,
                     struct error *err);
 

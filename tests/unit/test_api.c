@@ -120,6 +120,64 @@ TEST(api_price_is_the_document)
     CHECK_REFUSED(assay_price("builtin:gemm:1x2", NULL, &json, &e), ASSAY_ERROR_USAGE, "MxKxN");
 }
 
+// Every option reaches the price: the figures are those of docs/cost.md.
+TEST(api_price_of_an_image)
+{
+    struct assay_error e;
+    static const char *const chips[] = {"v6e:2x4"}, *const layouts[] = {"tp"}, *const spiral[] = {"spiral"};
+    char *json = NULL;
+    struct assay_price_options o = {.chips = chips,
+                                    .chip_count = 1,
+                                    .height = 768,
+                                    .width = 1360,
+                                    .what_if = true,
+                                    .layouts = layouts,
+                                    .layout_count = 1};
+    REQUIRE(assay_price("builtin:flux2-klein-4b", &o, &json, &e) == 0);
+    CHECK_SCHEMA("assay.price.1.json", json, strlen(json));
+    CHECK(strstr(json, "int8 products: dit, its 4 largest") != NULL);
+    CHECK(strstr(json, "\"tp\"") != NULL && strstr(json, "\"ulysses\"") == NULL);
+    CHECK(strstr(json, "\"calls\": 4") != NULL);
+    assay_free(json);
+    o.steps = 7;
+    o.what_if = false;
+    o.by_scope = true;
+    json = NULL;
+    REQUIRE(assay_price("builtin:flux2-klein-4b", &o, &json, &e) == 0);
+    CHECK(strstr(json, "\"calls\": 7") != NULL && strstr(json, "\"calls\": 4,") == NULL);
+    CHECK(strstr(json, "single.3.linear1") != NULL || strstr(json, "single.3/linear1") != NULL);
+    assay_free(json);
+    struct assay_price_options text = {.tokens = 17, .seq = 33};
+    json = NULL;
+    REQUIRE(assay_price("builtin:llama-3.1-8b", &text, &json, &e) == 0);
+    CHECK(strstr(json, "\"calls\": 17") != NULL);
+    assay_free(json);
+    o.layouts = spiral;
+    CHECK_REFUSED(assay_price("builtin:flux2-klein-4b", &o, &json, &e), ASSAY_ERROR_USAGE, "spiral");
+    o.layouts = NULL;
+    CHECK_REFUSED(assay_price("builtin:flux2-klein-4b", &o, &json, &e), ASSAY_ERROR_USAGE, "null");
+    o.layout_count = 0;
+    o.calibration = test_dir(); // a folder that is no record
+    CHECK_REFUSED(assay_price("builtin:flux2-klein-4b", &o, &json, &e), ASSAY_ERROR_INPUT, "record");
+    o.calibration = NULL;
+    o.lenient = true;
+    CHECK_REFUSED(assay_price("builtin:flux2-klein-4b", &o, &json, &e), ASSAY_ERROR_USAGE, "lenient");
+    o.lenient = false;
+    o.weight_args = "0..1";
+    CHECK_REFUSED(assay_price("builtin:flux2-klein-4b", &o, &json, &e), ASSAY_ERROR_USAGE, "weight-args");
+    o.weight_args = NULL;
+    o.height = -16;
+    CHECK_REFUSED(assay_price("builtin:flux2-klein-4b", &o, &json, &e), ASSAY_ERROR_USAGE, "height");
+    o.height = 0;
+    o.width = 65552;
+    CHECK_REFUSED(assay_price("builtin:flux2-klein-4b", &o, &json, &e), ASSAY_ERROR_USAGE, "width");
+    o.width = 0;
+    o.steps = -1;
+    CHECK_REFUSED(assay_price("builtin:flux2-klein-4b", &o, &json, &e), ASSAY_ERROR_USAGE, "steps");
+    text.tokens = -1;
+    CHECK_REFUSED(assay_price("builtin:llama-3.1-8b", &text, &json, &e), ASSAY_ERROR_USAGE, "tokens");
+}
+
 TEST(api_chips_tell_their_sources)
 {
     struct assay_error e;

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "chips/local.h"
+#include "record/record.h"
 #include "test.h"
 
 static const char sha[] = "1319390d948b39f69f7dade496b7c385149d9ca6097a6b62114da113216d9ad1";
@@ -58,6 +59,38 @@ TEST(chips_local_round_trip)
     CHECK(strcmp(str_text(&path), str_text(&second)) != 0);
     str_release(&second);
     str_release(&path);
+}
+
+// The record of a run that calibrated stands for its file; other folders say why they do not.
+TEST(chips_local_of_a_record)
+{
+    static char *const argv[] = {"assay", "bench", "--calibrate"};
+    static const char config[] = "{\"schema\": \"assay.record.config/1\"}",
+                      report[] = "{\"schema\": \"assay.bench/1\"}";
+    struct error e = {0};
+    struct record r;
+    struct str text;
+    char dir[512], other[512];
+    struct chip_local l = sample(), back;
+    str_init(&text);
+    snprintf(dir, sizeof dir, "%s/calibrated", test_dir());
+    snprintf(other, sizeof other, "%s/other", test_dir());
+    REQUIRE_OK(chips_local_text(&text, &l, &e), &e);
+    for (int i = 0; i < 2; i++) {
+        REQUIRE_OK(record_open(&r, i ? other : dir, "bench", 3, argv, &e), &e);
+        REQUIRE_OK(record_config(&r, config, sizeof config - 1, &e), &e);
+        if (!i)
+            REQUIRE_OK(record_write(&r, CHIPS_LOCAL_FILE, text.text, text.length, &e), &e);
+        if (!i)
+            CHECK_INT(chips_local_load(r.building, &back, NULL), ERR_INPUT); // not whole yet
+        REQUIRE_OK(record_commit(&r, report, sizeof report - 1, &e), &e);
+    }
+    REQUIRE_OK(chips_local_load(dir, &back, &e), &e);
+    CHECK_NEAR(back.rate[CHIP_F32].value, 123.456e9, 0);
+    CHECK_INT(chips_local_load(other, &back, &e), ERR_INPUT);
+    CHECK(strstr(e.message, "calibrated nothing") != NULL);
+    CHECK_INT(chips_local_load(test_dir(), &back, &e), ERR_INPUT);
+    str_release(&text);
 }
 
 TEST(chips_local_becomes_a_chip)
