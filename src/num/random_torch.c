@@ -14,6 +14,7 @@
 #define SHIFT 397u
 #define BLOCK 16u
 #define HALF  8u
+#define MEAN  0.0f // added as torch does: a product of -0 becomes 0
 
 void random_torch_seed(struct random_torch *r, uint64_t seed)
 {
@@ -99,8 +100,8 @@ static void block_plain(float *v)
     for (unsigned j = 0; j < HALF; j++) {
         float radius = sqrtf(-2 * logf(1 - v[j]));
         float angle = (float)(two_pi * (double)v[j + HALF]);
-        v[j] = radius * cosf(angle);
-        v[j + HALF] = radius * sinf(angle);
+        v[j] = radius * cosf(angle) + MEAN;
+        v[j + HALF] = radius * sinf(angle) + MEAN;
     }
 }
 
@@ -167,8 +168,8 @@ ISA_INLINE void vector_block(float *v)
     cephes_sincos(angle, sine, cosine);
     for (unsigned j = 0; j < HALF; j++) {
         float r = __builtin_sqrtf(-2 * radius[j]);
-        v[j] = r * cosine[j];
-        v[j + HALF] = r * sine[j];
+        v[j] = r * cosine[j] + MEAN;
+        v[j + HALF] = r * sine[j] + MEAN;
     }
 }
 
@@ -206,8 +207,8 @@ static void block_torch1_bf16(float *v)
     for (unsigned j = 0; j < HALF; j++) {
         float radius = to_bf16(sqrtf(to_bf16(-2 * to_bf16(logf(to_bf16(1 - v[j]))))));
         float angle = to_bf16((float)(two_pi * (double)v[j + HALF]));
-        v[j] = to_bf16(radius * to_bf16(cosf(angle)));
-        v[j + HALF] = to_bf16(radius * to_bf16(sinf(angle)));
+        v[j] = to_bf16(radius * to_bf16(cosf(angle)) + MEAN);
+        v[j + HALF] = to_bf16(radius * to_bf16(sinf(angle)) + MEAN);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/noise.h"
 #include "num/random.h"
 
 // A kind and what stands after its name.
@@ -138,6 +139,84 @@ static int draw_jax(struct random_jax a, const struct kind *k, void *b, struct s
     return rc ? rc : keep(out, b, count, size, err);
 }
 
+static void mixed_torch(struct random_torch *r, enum random_torch_code code, size_t count, struct str *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        float v[20];
+        double one;
+        random_torch_normal_f32(r, code, v, 3);
+        str_add_n(out, v, 3 * sizeof *v);
+        random_torch_normal_f32(r, code, v, 20);
+        str_add_n(out, v, 20 * sizeof *v);
+        random_torch_uniform_f32(r, v, 2);
+        str_add_n(out, v, 2 * sizeof *v);
+        random_torch_normal_bf16(r, code, v, 5);
+        str_add_n(out, v, 5 * sizeof *v);
+        random_torch_normal_bf16(r, code, v, 17);
+        str_add_n(out, v, 17 * sizeof *v);
+        random_torch_uniform(r, &one, 1);
+        str_add_n(out, &one, sizeof one);
+    }
+}
+
+// The kinds that are named before their code.
+static int draw_torch_code(uint64_t seed, const struct kind *k, size_t count, float *b, struct str *out,
+                           struct error *err)
+{
+    bool vector = is(k, "vector", 1), old = is(k, "torch1", 1);
+    enum random_torch_code code = vector ? RANDOM_TORCH_VECTOR : RANDOM_TORCH_PLAIN;
+    struct kind what;
+    struct random_torch r;
+    int rc = 0;
+    if (!vector && !old && !is(k, "plain", 1))
+        return error_set(err, ERR_USAGE, NULL, "there are no draws %s of torch", k->name);
+    kind_split(k->parts[0], &what);
+    random_torch_seed(&r, seed);
+    if (is(&what, "mixed", 0)) {
+        mixed_torch(&r, code, count, out);
+        return str_check(out, err);
+    }
+    bool bf16 = is(&what, "noise_bf16", 0);
+    if (bf16 || is(&what, "noise", 0)) {
+        enum noise_kind noise = old      ? NOISE_TORCH1_BF16
+                                : vector ? (bf16 ? NOISE_TORCH_AVX2_BF16 : NOISE_TORCH_AVX2)
+                                         : (bf16 ? NOISE_TORCH_BF16 : NOISE_TORCH);
+        rc = noise_tokens(noise, seed, 2, 128, 6, 10, b, err);
+    } else if (old) {
+        random_torch1_normal_bf16(&r, b, count);
+    } else if (is(&what, "normal_bf16", 0)) {
+        random_torch_normal_bf16(&r, code, b, count);
+    } else {
+        random_torch_normal_f32(&r, code, b, count);
+    }
+    return rc ? rc : keep(out, b, count, sizeof *b, err);
+}
+
+static int draw_torch(uint64_t seed, const struct kind *k, size_t count, void *b, struct str *out, struct error *err)
+{
+    struct random_torch r;
+    random_torch_seed(&r, seed);
+    if (is(k, "words", 0)) {
+        for (size_t i = 0; i < count; i++)
+            ((uint32_t *)b)[i] = random_torch_u32(&r);
+        return keep(out, b, count, sizeof(uint32_t), err);
+    }
+    if (is(k, "words64", 0)) {
+        for (size_t i = 0; i < count; i++)
+            ((uint64_t *)b)[i] = random_torch_u64(&r);
+        return keep(out, b, count, sizeof(uint64_t), err);
+    }
+    if (is(k, "uniform_f32", 0)) {
+        random_torch_uniform_f32(&r, b, count);
+        return keep(out, b, count, sizeof(float), err);
+    }
+    if (is(k, "uniform", 0)) {
+        random_torch_uniform(&r, b, count);
+        return keep(out, b, count, sizeof(double), err);
+    }
+    return draw_torch_code(seed, k, count, b, out, err);
+}
+
 int random_draws(const char *library, uint64_t seed, const char *kind, size_t count, struct str *out, struct error *err)
 {
     void *b = calloc(count + 1, sizeof(uint64_t));
@@ -150,6 +229,9 @@ int random_draws(const char *library, uint64_t seed, const char *kind, size_t co
     if (strcmp(library, "numpy") == 0) {
         kind_split(kind, &k);
         rc = draw_numpy(seed, &k, count, b, out, err);
+    } else if (strcmp(library, "torch") == 0) {
+        kind_split(kind, &k);
+        rc = draw_torch(seed, &k, count, b, out, err);
     } else if (strncmp(kind, partitionable, strlen(partitionable)) == 0) {
         kind_split(kind + strlen(partitionable), &k);
         rc = draw_jax(a, &k, b, out, err);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Against hashes of a million draws of numpy and JAX each, and against published vectors.
+// Against hashes of a million draws of numpy, JAX and torch each, and against published vectors.
 #include <stdlib.h>
 
 #include "base/sha256.h"
@@ -54,7 +54,7 @@ static void put_differences(const json_t *row, uint32_t *bits, size_t n)
 
 static void check_streams(const char *library)
 {
-    json_t *root = fixture_json("num/random.json");
+    json_t *root = fixture_json(strcmp(library, "torch") == 0 ? "num/random_torch.json" : "num/random.json");
     const json_t *rows = json_object_get(root, "streams");
     size_t checked = 0;
     for (size_t i = 0; i < json_array_size(rows); i++) {
@@ -91,6 +91,44 @@ TEST(num_random_jax_streams)
         if (isa_force((enum isa)i))
             check_streams("jax");
     }
+}
+
+TEST(num_random_torch_streams)
+{
+    for (int i = 0; i < ISA_COUNT; i++) {
+        if (i != ISA_AVX512 && i != ISA_AVX512_BF16 && isa_force((enum isa)i)) // these run the loops of AVX2
+            check_streams("torch");
+    }
+}
+
+// Seeds beyond 32 bits, the published beginnings, and what a shape of torch 1.13 ends in.
+TEST(num_random_torch_0)
+{
+    static const float f32[] = {-1.1258f, -1.1524f, -0.2506f, -0.4339f, 0.8487f, 0.6920f, -0.3160f, -2.1152f};
+    static const float f32_end[] = {-1.3273f, -1.8353f, 1.0419f, -0.6321f};
+    static const float bf16[] = {1.4609375f,   0.291015625f, 0.9609375f, 1.5703125f,
+                                 0.494140625f, -1.515625f,   -0.25f,     0.57421875f};
+    enum { N = 128 * 32 * 32 };
+    float *v = malloc(N * sizeof *v), largest = 0;
+    struct random_torch r, s;
+    REQUIRE(v != NULL);
+    random_torch_seed(&r, 0);
+    random_torch_normal_f32(&r, RANDOM_TORCH_PLAIN, v, N);
+    for (int i = 0; i < 8; i++)
+        CHECK_NEAR(v[i], f32[i], 5e-5); // published to four places
+    for (int i = 0; i < 4; i++)
+        CHECK_NEAR(v[N - 4 + i], f32_end[i], 5e-5);
+    random_torch_seed(&r, 0);
+    random_torch1_normal_bf16(&r, v, N);
+    for (int i = 0; i < 8; i++)
+        CHECK(v[i] == bf16[i]);
+    for (int i = 0; i < N; i++)
+        largest = fabsf(v[i]) > largest ? fabsf(v[i]) : largest;
+    CHECK(largest == 3.328125f);
+    free(v);
+    random_torch_seed(&r, 5);
+    random_torch_seed(&s, (UINT64_C(3) << 32) + 5);
+    CHECK(random_torch_u64(&r) == random_torch_u64(&s));
 }
 
 // The recursion over layers of equal area, and the hashes of the tables.
