@@ -24,6 +24,8 @@ struct maker {
     struct builder b;
     const struct flux2_dit_config *c;
     int64_t batch, text, image, hidden; // image: tokens, references included
+    int64_t steps;                      // whose modulations are inputs; 0: they are made here
+    enum dtype handed, latent;
     int cosine, sine;
 };
 
@@ -39,10 +41,13 @@ static int linear(struct maker *k, int x, const char *name, int64_t out)
     return builder_store(&k->b, part_linear(&k->b, x, name, out));
 }
 
-// x [batch, tokens, hidden] combined with a vector per image.
+// x [batch, tokens, hidden] combined with a vector per image, or with one of all images.
 static int over_tokens(struct maker *k, int vector, int x)
 {
-    return build_broadcast(&k->b, vector, *builder_shape(&k->b, x), (int[]){0, 2});
+    bool shared = k->steps > 0;
+    if (shared)
+        vector = build_reshape(&k->b, vector, 1, (int64_t[]){k->hidden});
+    return build_broadcast(&k->b, vector, *builder_shape(&k->b, x), shared ? (int[]){2} : (int[]){0, 2});
 }
 
 static int modulate(struct maker *k, int x, struct modulation m)
@@ -81,12 +86,12 @@ static int part(struct maker *k, int x, int i, int n)
     return build_slice_axis(&k->b, x, last, i * wide, (i + 1) * wide);
 }
 
-// [batch, time channels]: cosines, then sines, of t times 10000^(-k / half).
+// [times, time channels]: cosines, then sines, of t times 10000^(-k / half).
 static int time_waves(struct maker *k, int t)
 {
     struct builder *b = &k->b;
     int64_t half = k->c->time_channels / 2;
-    struct shape s = SHAPE(DT_F32, k->batch, half);
+    struct shape s = SHAPE(DT_F32, builder_shape(b, t)->dims[0], half);
     int log_step = build_binary_scalar(b, OP_MULTIPLY, build_iota(b, s, 1), -9.210340371976184 / (double)half);
     int angle = build_binary(b, OP_MULTIPLY, build_unary(b, OP_EXP, log_step), build_broadcast(b, t, s, (int[]){0}));
     int both[2] = {build_unary(b, OP_COSINE, angle), build_unary(b, OP_SINE, angle)};
@@ -227,25 +232,74 @@ static int single_block(struct maker *k, int block, int x, int vector)
     return add_gated(k, x, m.gate, h);
 }
 
-// The vector of the time, and what follows from it: modulations of text, image and single blocks, and of the output.
-static void times(struct maker *k, int timestep, int vectors[4])
+// The modulations that follow from the time: of text, image and single blocks, and of the output.
+enum { VECTORS = 4 };
+static const struct {
+    const char *name, *tensor;
+    int parts;
+} vector_rows[VECTORS] = {{"modulation.text", "double_stream_modulation_txt.linear.weight", 6},
+                          {"modulation.image", "double_stream_modulation_img.linear.weight", 6},
+                          {"modulation.single", "single_stream_modulation.linear.weight", 3},
+                          {"modulation.out", "norm_out.linear.weight", 2}};
+
+// A row for each time of `timesteps`.
+static void times(struct maker *k, int timesteps, int vectors[VECTORS])
 {
-    static const struct {
-        const char *scope, *tensor;
-        int parts;
-    } rows[4] = {{"modulation.text", "double_stream_modulation_txt.linear.weight", 6},
-                 {"modulation.image", "double_stream_modulation_img.linear.weight", 6},
-                 {"modulation.single", "single_stream_modulation.linear.weight", 3},
-                 {"modulation.out", "norm_out.linear.weight", 2}};
     struct builder *b = &k->b;
     builder_scope(b, "time, modulations", "time");
-    int v = builder_store(b, time_waves(k, timestep));
+    int v = builder_store(b, time_waves(k, timesteps));
     v = linear(k, v, "time_guidance_embed.timestep_embedder.linear_1.weight", k->hidden);
     v = linear(k, part_silu(b, v), "time_guidance_embed.timestep_embedder.linear_2.weight", k->hidden);
-    for (int i = 0; i < 4; i++) {
-        builder_scope(b, "time, modulations", "%s", rows[i].scope);
-        vectors[i] = modulation_vector(k, v, rows[i].tensor, rows[i].parts);
+    for (int i = 0; i < VECTORS; i++) {
+        builder_scope(b, "time, modulations", "%s", vector_rows[i].name);
+        vectors[i] = modulation_vector(k, v, vector_rows[i].tensor, vector_rows[i].parts);
     }
+}
+
+// An input of the type in which it was handed on, in f32.
+static int input(struct maker *k, const char *name, struct shape shape, enum dtype type)
+{
+    int x = build_parameter(&k->b, ROLE_INPUT, name, shape_with_dtype(shape, type), NULL);
+    return build_convert(&k->b, x, DT_F32);
+}
+
+static int context_input(struct maker *k)
+{
+    return input(k, "context", SHAPE(DT_F32, k->batch, k->text, k->c->joint), k->handed);
+}
+
+static int embed_context(struct maker *k, int context)
+{
+    builder_scope(&k->b, "context embedder", "context");
+    return linear(k, context, "context_embedder.weight", k->hidden);
+}
+
+// The rows of this step out of those of all, and the text's tokens.
+static int prepared(struct maker *k, int vectors[VECTORS])
+{
+    struct builder *b = &k->b;
+    int zero = build_splat(b, SHAPE(DT_S32), 0), all[VECTORS];
+    int text = input(k, "text", SHAPE(DT_F32, k->batch, k->text, k->hidden), k->handed);
+    for (int i = 0; i < VECTORS; i++)
+        all[i] = input(k, vector_rows[i].name, SHAPE(DT_F32, k->steps, vector_rows[i].parts * k->hidden), k->handed);
+    int step = build_parameter(b, ROLE_INPUT, "step", SHAPE(DT_S32), NULL);
+    for (int i = 0; i < VECTORS; i++)
+        vectors[i] =
+            build_dynamic_slice(b, all[i], (int[]){step, zero}, (int64_t[]){1, vector_rows[i].parts * k->hidden});
+    return text;
+}
+
+static struct maker maker_of(const struct flux2_config *f, const struct flux2_build *how, struct module *m)
+{
+    struct maker k = {.c = &f->dit,
+                      .batch = how->batch,
+                      .text = f->text_tokens,
+                      .image = how->rows * how->columns + how->reference,
+                      .hidden = f->dit.heads * f->dit.head_dim,
+                      .handed = how->handed ? how->handed : DT_F32,
+                      .latent = how->latent ? how->latent : DT_F32};
+    builder_init(&k.b, m);
+    return k;
 }
 
 static void trace(struct maker *k, bool wanted, const char *kind, int block, int x)
@@ -256,26 +310,51 @@ static void trace(struct maker *k, bool wanted, const char *kind, int block, int
         build_result(&k->b, name, x);
 }
 
+int flux2_prepare_module(const struct flux2_config *f, const struct flux2_build *how, struct module *m,
+                         struct error *err)
+{
+    struct maker k = maker_of(f, how, m);
+    int vectors[VECTORS];
+    int context = context_input(&k);
+    times(&k, build_parameter(&k.b, ROLE_INPUT, "timesteps", SHAPE(DT_F32, how->hoisted_steps), NULL), vectors);
+    build_result(&k.b, "text", embed_context(&k, context));
+    for (int i = 0; i < VECTORS; i++)
+        build_result(&k.b, vector_rows[i].name, vectors[i]);
+    return builder_finish(&k.b, err);
+}
+
+// The tokens of the image and of the references behind them, which in a pipeline are an input of their own.
+static int latents(struct maker *k, const struct flux2_build *how)
+{
+    int64_t channels = k->c->channels, apart = k->steps ? how->reference : 0;
+    int x[2] = {input(k, "latent", SHAPE(DT_F32, k->batch, k->image - apart, channels), k->latent), -1};
+    if (!apart)
+        return x[0];
+    x[1] = input(k, "reference", SHAPE(DT_F32, k->batch, apart, channels), k->latent);
+    return build_concatenate(&k->b, x, 2, 1);
+}
+
 int flux2_dit_module(const struct flux2_config *f, const struct flux2_build *how, struct module *m, struct error *err)
 {
     const struct flux2_dit_config *c = &f->dit;
-    struct maker k = {.c = c,
-                      .batch = how->batch,
-                      .text = f->text_tokens,
-                      .image = how->rows * how->columns + how->reference,
-                      .hidden = c->heads * c->head_dim};
+    struct maker k = maker_of(f, how, m);
     struct builder *b = &k.b;
-    int vectors[4], x[2];
+    int vectors[VECTORS], x[2], context = -1, timestep = -1;
     int64_t all = k.text + k.image;
-    builder_init(b, m);
-    int latent = build_parameter(b, ROLE_INPUT, "latent", SHAPE(DT_F32, k.batch, k.image, c->channels), NULL);
-    int context = build_parameter(b, ROLE_INPUT, "context", SHAPE(DT_F32, k.batch, k.text, c->joint), NULL);
-    int timestep = build_parameter(b, ROLE_INPUT, "timestep", SHAPE(DT_F32, k.batch), NULL);
+    k.steps = how->hoisted_steps;
+    int latent = latents(&k, how);
+    if (!k.steps) {
+        context = context_input(&k);
+        timestep = build_parameter(b, ROLE_INPUT, "timestep", SHAPE(DT_F32, k.batch), NULL);
+    }
     k.cosine = build_parameter(b, ROLE_INPUT, "rope_cos", SHAPE(DT_F32, all, c->head_dim / 2), NULL);
     k.sine = build_parameter(b, ROLE_INPUT, "rope_sin", SHAPE(DT_F32, all, c->head_dim / 2), NULL);
-    times(&k, timestep, vectors);
-    builder_scope(b, "context embedder", "context");
-    x[0] = linear(&k, context, "context_embedder.weight", k.hidden);
+    if (!k.steps) {
+        times(&k, timestep, vectors);
+        x[0] = embed_context(&k, context);
+    } else {
+        x[0] = prepared(&k, vectors);
+    }
     builder_scope(b, "image in, out", "image.in");
     x[1] = linear(&k, latent, "x_embedder.weight", k.hidden);
     for (int i = 0; i < c->double_blocks; i++) {

@@ -49,6 +49,10 @@ struct flux2_build {
     int64_t rows, columns; // tokens of the image
     int64_t reference;     // tokens of reference images behind them
     bool trace;            // also return what every block hands on
+    // A pipeline's step: what is the same for all steps, or known before them, comes from flux2_prepare_module.
+    int64_t hoisted_steps; // 0: the step does it all
+    enum dtype handed;     // type in which one module's results enter the next; DT_INVALID: f32
+    enum dtype latent;     // type of latents as inputs; DT_INVALID: f32
 };
 // ERR_USAGE unless height and width are multiples of 16 from 64 to 4096.
 int flux2_tokens(int64_t height, int64_t width, int64_t *rows, int64_t *columns, struct error *err);
@@ -58,7 +62,14 @@ int flux2_text_module(const struct flux2_config *c, int64_t batch, bool trace, s
 // One step: "velocity" [batch, tokens, channels] from "latent" [batch, tokens + reference, channels], "context"
 // [batch, text_tokens, joint], "timestep" f32 [batch] (sigma times 1000), "rope_cos" and "rope_sin" f32
 // [text_tokens + tokens + reference, head_dim / 2].
+// With hoisted_steps, "context" and "timestep" are replaced by the results of flux2_prepare_module and "step" s32, and
+// the tokens of references come apart as "reference" [batch, reference, channels].
 int flux2_dit_module(const struct flux2_config *c, const struct flux2_build *how, struct module *m, struct error *err);
+// What steps need and do not change, from "context" as above and "timesteps" f32 [hoisted_steps]: "text" [batch,
+// text_tokens, hidden], and a row per step of "modulation.text", "modulation.image", "modulation.single",
+// "modulation.out".
+int flux2_prepare_module(const struct flux2_config *c, const struct flux2_build *how, struct module *m,
+                         struct error *err);
 // "image" from "latent" [batch, tokens, channels].
 int flux2_decoder_module(const struct flux2_config *c, const struct flux2_build *how, struct module *m,
                          struct error *err);

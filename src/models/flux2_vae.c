@@ -206,7 +206,9 @@ int flux2_decoder_module(const struct flux2_config *c, const struct flux2_build 
     struct builder *b = &k.b;
     const int64_t *channels = c->vae.channels;
     struct shape tokens = SHAPE(DT_F32, k.batch, k.rows * k.columns, 4 * c->vae.latent);
-    int x = unfold(&k, build_parameter(b, ROLE_INPUT, "latent", tokens, NULL));
+    if (how->latent)
+        tokens.dtype = how->latent;
+    int x = unfold(&k, build_convert(b, build_parameter(b, ROLE_INPUT, "latent", tokens, NULL), DT_F32));
     builder_scope(b, "conv in", "post_quant_conv");
     x = pointwise(&k, x, "post_quant_conv", c->vae.latent);
     builder_scope(b, "conv in", "decoder.conv_in");
