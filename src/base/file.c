@@ -46,6 +46,23 @@ int file_map_open(struct file_map *m, const char *path, struct error *err)
     return 0;
 }
 
+int file_map_adopt(struct file_map *m, int fd, size_t bytes, const char *name, struct error *err)
+{
+    memset(m, 0, sizeof *m);
+    void *p = bytes ? mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0) : NULL;
+    if (p == MAP_FAILED) {
+        int e = errno;
+        close(fd);
+        m->fd = -1;
+        return error_set(err, ERR_MEMORY, name, "cannot be mapped: %s", strerror(e));
+    }
+    m->data = p;
+    m->size = bytes;
+    m->fd = fd;
+    snprintf(m->path, sizeof m->path, "%s", name);
+    return 0;
+}
+
 int file_map_unchanged(const struct file_map *m, struct error *err)
 {
     struct stat st;

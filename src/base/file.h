@@ -23,6 +23,8 @@ struct file_map {
 // Opens and maps; ERR_INPUT names the path and the reason (missing, a directory, a pipe, no permission).
 int file_map_open(struct file_map *m, const char *path, struct error *err);
 void file_map_close(struct file_map *m);
+// The same of what is open already (a memfd): `fd` is taken over, also on failure; `name` stands for its path.
+int file_map_adopt(struct file_map *m, int fd, size_t bytes, const char *name, struct error *err);
 // ERR_INPUT when somebody has written to the file, or cut it, since it was opened.
 int file_map_unchanged(const struct file_map *m, struct error *err);
 // Gives the resident pages of [offset, offset+size) back to the page cache (they were copied elsewhere).

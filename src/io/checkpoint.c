@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/json.h"
@@ -348,6 +349,53 @@ int checkpoint_open_memory(struct checkpoint *c, const void *bytes, size_t size,
     if (rc)
         checkpoint_close(c);
     return rc;
+}
+
+int checkpoint_begin(struct checkpoint *c, struct error *err)
+{
+    memset(c, 0, sizeof *c);
+    arena_init(&c->arena);
+    return checkpoint_replace(c, NULL, 0, err);
+}
+
+int checkpoint_add_memory(struct checkpoint *c, int fd, size_t bytes, const char *name, size_t *file, struct error *err)
+{
+    struct file_map *files = arena_new(&c->arena, struct file_map, c->file_count + 1, err);
+    int rc = files ? 0 : ERR_MEMORY;
+    if (!rc) {
+        memcpy(files, c->files, c->file_count * sizeof *files);
+        rc = file_map_adopt(&files[c->file_count], fd, bytes, name, err);
+    } else {
+        close(fd);
+    }
+    if (rc)
+        return rc;
+    c->files = files;
+    *file = c->file_count++;
+    return 0;
+}
+
+int checkpoint_replace(struct checkpoint *c, const struct tensor_view *views, size_t count, struct error *err)
+{
+    c->tensors = arena_new(&c->arena, struct tensor_view, count + 1, err);
+    c->count = c->elements = c->parameters = c->bytes = 0;
+    c->tensor_cap = count + 1;
+    if (!c->tensors)
+        return ERR_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        struct tensor_view v = views[i];
+        size_t end;
+        v.name = arena_strdup(&c->arena, v.name, err);
+        if (!v.name)
+            return ERR_MEMORY;
+        if (v.file >= c->file_count || !size_add(v.offset, v.bytes, &end) || end > c->files[v.file].size)
+            return error_set(err, ERR_INPUT, v.name, "does not lie in the file");
+        const struct safetensors_header one = {.tensors = &v, .count = 1};
+        int rc = append(c, &one, v.file, err);
+        if (rc)
+            return rc;
+    }
+    return index_names(c, err);
 }
 
 void checkpoint_close(struct checkpoint *c)

@@ -65,6 +65,15 @@ int checkpoint_open(struct checkpoint *c, const char *path, struct error *err);
 int checkpoint_open_memory(struct checkpoint *c, const void *bytes, size_t size, const char *name, struct error *err);
 void checkpoint_close(struct checkpoint *c);
 
+// A checkpoint that is put together: begun empty (or opened), given memory as files, and views of what lies in its
+// files in place of those that it had. `names` of views are copied, `data` is set.
+int checkpoint_begin(struct checkpoint *c, struct error *err);
+// Takes over a memfd of `bytes` bytes, also on failure; *file is its number.
+int checkpoint_add_memory(struct checkpoint *c, int fd, size_t bytes, const char *name, size_t *file,
+                          struct error *err);
+// ERR_INPUT when a view does not lie in its file, or has the name of another one.
+int checkpoint_replace(struct checkpoint *c, const struct tensor_view *views, size_t count, struct error *err);
+
 // NULL when there is none.
 const struct tensor_view *checkpoint_find(const struct checkpoint *c, const char *name);
 // The same, as ERR_INPUT naming the tensor, the checkpoint and a tensor with a similar name if there is one.

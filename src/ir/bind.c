@@ -67,13 +67,22 @@ int bind_check(const struct module *m, const struct checkpoint *c, struct error 
     return 0;
 }
 
-const struct tensor_view *bind_view(const struct module *m, const struct checkpoint *c, int i)
+bool bind_find(const struct module *m, const struct checkpoint *c, int i, struct bind_place *out)
 {
     const struct binding *b = &m->parameters[i].binding;
-    if (b->n_sources != 1 || b->part != BIND_VALUES)
-        return NULL;
-    const struct tensor_view *v = checkpoint_find(c, b->sources[0]);
-    return v && v->dtype == b->store ? v : NULL;
+    if (!b->n_sources || b->part != BIND_VALUES)
+        return false;
+    for (int k = 0; k < b->n_sources; k++) {
+        const struct tensor_view *v = checkpoint_find(c, b->sources[k]);
+        if (!v || v->dtype != b->store)
+            return false;
+        if (!k)
+            *out = (struct bind_place){v->file, v->offset, 0, v->name};
+        if (v->file != out->file || v->offset != out->offset + out->bytes)
+            return false;
+        out->bytes += v->bytes;
+    }
+    return true;
 }
 
 // The sources one behind the other, as `type`.

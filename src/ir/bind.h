@@ -11,8 +11,13 @@
 // tensor, what it is and what it should be).
 int bind_check(const struct module *m, const struct checkpoint *c, struct error *err);
 
-// The view of the checkpoint whose bytes are the parameter's bytes as they lie (one source, same type), else NULL.
-const struct tensor_view *bind_view(const struct module *m, const struct checkpoint *c, int parameter);
+// Where the parameter's bytes lie in a file as they are: sources of the same type, one right behind the other. False
+// when they have to be made.
+struct bind_place {
+    size_t file, offset, bytes;
+    const char *name; // of the first source
+};
+bool bind_find(const struct module *m, const struct checkpoint *c, int parameter, struct bind_place *out);
 
 // Writes the parameter's bytes (shape_bytes of its shape) into dst, after the checks of bind_check. `stats`, when not
 // NULL, says what quantising or narrowing f32 did (elements 0 when nothing was). Source pages are given back.

@@ -57,7 +57,7 @@ static void count_upload(struct subject *s, int i, const struct worker_upload_re
         s->weights.device_bytes += (int64_t)result->device_bytes;
 }
 
-static int upload_view(struct subject *s, const struct checkpoint *c, const struct tensor_view *v, int i,
+static int upload_view(struct subject *s, const struct checkpoint *c, const struct bind_place *v, int i,
                        struct error *err)
 {
     struct worker_tensor t = {
@@ -119,14 +119,14 @@ static int upload_weights(struct subject *s, const struct checkpoint *c, struct 
         s->args[i] = -1;
     for (int i = 0; i < s->module.n_parameters; i++) {
         const struct parameter *p = &s->module.parameters[i];
-        const struct tensor_view *v = p->role == ROLE_INPUT ? NULL : bind_view(&s->module, c, i);
+        struct bind_place place;
         int rc = 0;
         if (p->role == ROLE_INPUT)
             *(strcmp(p->name, "attention_mask") == 0 ? &s->input_mask
               : strcmp(p->name, "thresholds") == 0   ? &s->input_thresholds
                                                      : &s->input_ids) = i;
         else if (s->args[i] < 0) // scales come with their codes
-            rc = v ? upload_view(s, c, v, i, err) : upload_made(s, c, i, err);
+            rc = bind_find(&s->module, c, i, &place) ? upload_view(s, c, &place, i, err) : upload_made(s, c, i, err);
         if (rc)
             return rc;
     }

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// One program of a pipeline in a worker that it shares with the others: compiled, its weights loaded and dropped, its
+// inputs set, run. Results of one are inputs of the next without leaving the device.
+#ifndef LAB_STAGE_H
+#define LAB_STAGE_H
+
+#include "io/checkpoint.h"
+#include "ir/module.h"
+#include "worker/worker.h"
+
+struct stage_weights {
+    int64_t zero_copy_bytes; // read by the device where the checkpoint has them
+    int64_t copied_bytes;    // made, or copied into memory of the worker
+    uint64_t ns;             // of the last loading
+};
+
+struct stage {
+    const char *name;      // for messages: "transformer"
+    struct module *module; // as it runs; the caller's
+    struct worker *worker; // the caller's
+    struct arena arena;
+    struct worker_executable program;
+    bool compiled, loaded;
+    int *args;   // a buffer for each parameter, -1: not set
+    bool *owned; // of inputs: freed when another takes the place, and by stage_release
+    size_t n_args;
+    struct stage_weights weights;
+    uint64_t print_ns, runs, run_ns; // run_ns: of the last run
+};
+
+// Compiles the module as it is: the one place where a pipeline's programs are made. After an
+// error stage_release may be called all the same.
+int stage_compile(struct stage *s, struct worker *w, const char *name, struct module *m, struct error *err);
+// Forgets the program, weights and inputs included, and frees them in the worker while that lives.
+void stage_release(struct stage *s);
+// Every weight from the checkpoint: read where it lies where that can be, else made. `stage_drop` gives them back.
+int stage_load(struct stage *s, const struct checkpoint *c, struct error *err);
+int stage_drop(struct stage *s, struct error *err);
+// The device memory of its weights, and of what a run needs beside arguments.
+int64_t stage_weight_bytes(const struct stage *s);
+int64_t stage_temporary_bytes(const struct stage *s);
+
+// The input with this name, -1 when there is none.
+int stage_input(const struct stage *s, const char *name);
+const struct shape *stage_input_shape(const struct stage *s, int input);
+// Sets an input to a buffer of the caller, or to a copy of bytes as the input's shape has them.
+int stage_set(struct stage *s, const char *name, int buffer, struct error *err);
+int stage_upload(struct stage *s, const char *name, const void *bytes, struct error *err);
+// Runs it on what is set; `outputs`: room for a buffer of each result, which the caller frees.
+int stage_run(struct stage *s, int *outputs, struct error *err);
+// The shape of result i, and its bytes on the host.
+const struct shape *stage_result(const struct stage *s, int i);
+int stage_download(struct stage *s, int i, int buffer, void *bytes, struct error *err);
+
+// The same sizes on the wire.
+struct worker_shape stage_wire_shape(const struct shape *s);
+
+#endif
