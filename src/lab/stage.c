@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "ir/bind.h"
+#include "worker/frame.h"
 
 struct worker_shape stage_wire_shape(const struct shape *s)
 {
@@ -16,14 +17,14 @@ struct worker_shape stage_wire_shape(const struct shape *s)
     return out;
 }
 
-static const struct shape *shape_of(const struct stage *s, int parameter)
+static const struct shape *parameter_shape(const struct stage *s, int parameter)
 {
     return &s->module->instructions[s->module->parameters[parameter].instruction].shape;
 }
 
 const struct shape *stage_input_shape(const struct stage *s, int input)
 {
-    return shape_of(s, input);
+    return parameter_shape(s, input);
 }
 
 const struct shape *stage_result(const struct stage *s, int i)
@@ -46,7 +47,7 @@ int stage_compile(struct stage *s, struct worker *w, const char *name, struct mo
         return ERR_MEMORY;
     for (int i = 0; i < m->n_parameters; i++) {
         s->args[i] = -1;
-        shapes[i] = stage_wire_shape(shape_of(s, i));
+        shapes[i] = stage_wire_shape(parameter_shape(s, i));
     }
     struct str text;
     uint64_t start = clock_ns();
@@ -74,7 +75,7 @@ static int upload_place(struct stage *s, const struct checkpoint *c, const struc
     struct worker_tensor t = {.fd = c->files[at->file].fd,
                               .offset = at->offset,
                               .bytes = at->bytes,
-                              .shape = stage_wire_shape(shape_of(s, i)),
+                              .shape = stage_wire_shape(parameter_shape(s, i)),
                               .name = at->name};
     struct worker_upload_result result;
     int rc = worker_upload(s->worker, &t, &s->args[i], &result, err);
@@ -94,12 +95,14 @@ static int made_open(struct made *a, const char *name, size_t bytes, struct erro
 {
     a->bytes = bytes;
     a->data = MAP_FAILED;
-    a->fd = memfd_create("weight", MFD_CLOEXEC);
-    if (a->fd >= 0 && ftruncate(a->fd, (off_t)bytes) == 0 && bytes)
+    a->fd = frame_memfd("weight", NULL, bytes, err);
+    if (a->fd < 0)
+        return a->fd;
+    if (bytes)
         a->data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, a->fd, 0);
-    return a->data != MAP_FAILED || (!bytes && a->fd >= 0)
+    return a->data != MAP_FAILED || !bytes
                ? 0
-               : error_set(err, ERR_MEMORY, name, "no %zu bytes of shared memory: %s", bytes, strerror(errno));
+               : error_set(err, ERR_MEMORY, name, "%zu bytes cannot be mapped: %s", bytes, strerror(errno));
 }
 
 static void made_close(struct made *a)
@@ -114,7 +117,7 @@ static int upload_one(struct stage *s, const struct made *a, int i, struct error
 {
     struct worker_tensor t = {.fd = a->fd,
                               .bytes = a->bytes,
-                              .shape = stage_wire_shape(shape_of(s, i)),
+                              .shape = stage_wire_shape(parameter_shape(s, i)),
                               .name = s->module->parameters[i].name};
     int rc = worker_upload(s->worker, &t, &s->args[i], NULL, err);
     if (!rc)
@@ -128,9 +131,9 @@ static int upload_made(struct stage *s, const struct checkpoint *c, int i, struc
     const char *name = s->module->parameters[i].name;
     int pair = bind_scales_of(s->module, i);
     struct made values = {-1, MAP_FAILED, 0}, scales = {-1, MAP_FAILED, 0};
-    int rc = made_open(&values, name, (size_t)shape_bytes(shape_of(s, i)), err);
+    int rc = made_open(&values, name, (size_t)shape_bytes(parameter_shape(s, i)), err);
     if (!rc && pair >= 0)
-        rc = made_open(&scales, name, (size_t)shape_bytes(shape_of(s, pair)), err);
+        rc = made_open(&scales, name, (size_t)shape_bytes(parameter_shape(s, pair)), err);
     if (!rc)
         rc = pair >= 0 ? bind_make_coded(s->module, c, i, values.data, scales.data, NULL, err)
                        : bind_make(s->module, c, i, values.data, NULL, err);
@@ -237,8 +240,8 @@ int stage_upload(struct stage *s, const char *name, const void *bytes, struct er
     int i, rc = place_of(s, name, &i, err);
     if (rc)
         return rc;
-    struct worker_tensor t = {.fd = -1, .shape = stage_wire_shape(shape_of(s, i)), .name = name};
-    rc = worker_upload_bytes(s->worker, bytes, (size_t)shape_bytes(shape_of(s, i)), &t, &s->args[i], NULL, err);
+    struct worker_tensor t = {.fd = -1, .shape = stage_wire_shape(parameter_shape(s, i)), .name = name};
+    rc = worker_upload_bytes(s->worker, bytes, (size_t)shape_bytes(parameter_shape(s, i)), &t, &s->args[i], NULL, err);
     s->owned[i] = !rc;
     return rc;
 }
