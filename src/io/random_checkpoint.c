@@ -63,8 +63,10 @@ static void fill_words(void *context, size_t from, size_t to)
 {
     struct filling *f = context;
     uint16_t *part = malloc(PART_WORDS * 8);
-    if (!part)
+    if (!part) {
         atomic_store(&f->failed, ENOMEM);
+        return;
+    }
     for (size_t at = from; at < to && !atomic_load(&f->failed); at += PART_WORDS) {
         size_t n = to - at < PART_WORDS ? to - at : PART_WORDS, begin = at * 8;
         size_t bytes = f->bytes - begin < n * 8 ? f->bytes - begin : n * 8;
@@ -85,9 +87,10 @@ static void fill_words(void *context, size_t from, size_t to)
 
 static void distribution(const struct random_tensor *t, size_t elements, struct filling *f)
 {
+    size_t fan_in = elements / (size_t)t->dims[0];
     f->middle = 0;
     if (t->rank > 1)
-        f->reach = (float)sqrt(3.0 / (double)(elements / (size_t)t->dims[0]));
+        f->reach = (float)sqrt(3.0 / (double)fan_in);
     else if (str_ends_with(t->name, "running_var"))
         f->middle = 1, f->reach = 0.5F;
     else if (str_ends_with(t->name, "running_mean"))

@@ -235,6 +235,16 @@ int stage_set(struct stage *s, const char *name, int buffer, struct error *err)
     return rc;
 }
 
+int stage_take(struct stage *s, const char *name, int buffer, struct error *err)
+{
+    int i, rc = place_of(s, name, &i, err);
+    if (rc)
+        return rc;
+    s->args[i] = buffer;
+    s->owned[i] = true;
+    return 0;
+}
+
 int stage_upload(struct stage *s, const char *name, const void *bytes, struct error *err)
 {
     int i, rc = place_of(s, name, &i, err);

@@ -45,6 +45,7 @@ int stage_input(const struct stage *s, const char *name);
 const struct shape *stage_input_shape(const struct stage *s, int input);
 // Sets an input to a buffer of the caller, or to a copy of bytes as the input's shape has them.
 int stage_set(struct stage *s, const char *name, int buffer, struct error *err);
+int stage_take(struct stage *s, const char *name, int buffer, struct error *err); // the stage's from then on
 int stage_upload(struct stage *s, const char *name, const void *bytes, struct error *err);
 // Runs it on what is set; `outputs`: room for a buffer of each result, which the caller frees.
 int stage_run(struct stage *s, int *outputs, struct error *err);

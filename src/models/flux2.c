@@ -44,10 +44,11 @@ static int linear(struct maker *k, int x, const char *name, int64_t out)
 // x [batch, tokens, hidden] combined with a vector per image, or with one of all images.
 static int over_tokens(struct maker *k, int vector, int x)
 {
-    bool shared = k->steps > 0;
-    if (shared)
-        vector = build_reshape(&k->b, vector, 1, (int64_t[]){k->hidden});
-    return build_broadcast(&k->b, vector, *builder_shape(&k->b, x), shared ? (int[]){2} : (int[]){0, 2});
+    const struct shape like = *builder_shape(&k->b, x);
+    if (!k->steps)
+        return build_broadcast(&k->b, vector, like, (int[]){0, 2});
+    vector = build_reshape(&k->b, vector, 1, (int64_t[]){k->hidden});
+    return build_broadcast(&k->b, vector, like, (int[]){2});
 }
 
 static int modulate(struct maker *k, int x, struct modulation m)
@@ -263,9 +264,20 @@ static int input(struct maker *k, const char *name, struct shape shape, enum dty
     return build_convert(&k->b, x, DT_F32);
 }
 
-static int context_input(struct maker *k)
+static int context_input(struct maker *k, int64_t batch)
 {
-    return input(k, "context", SHAPE(DT_F32, k->batch, k->text, k->c->joint), k->handed);
+    return input(k, "context", SHAPE(DT_F32, batch, k->text, k->c->joint), k->handed);
+}
+
+// An input that all images share, [1, rows, columns], for each of them.
+static int shared_input(struct maker *k, const char *name, int64_t rows, int64_t columns, enum dtype type)
+{
+    struct builder *b = &k->b;
+    int x = input(k, name, SHAPE(DT_F32, 1, rows, columns), type);
+    if (k->batch == 1)
+        return x;
+    x = build_reshape(b, x, 2, (int64_t[]){rows, columns});
+    return build_broadcast(b, x, SHAPE(DT_F32, k->batch, rows, columns), (int[]){1, 2});
 }
 
 static int embed_context(struct maker *k, int context)
@@ -279,7 +291,7 @@ static int prepared(struct maker *k, int vectors[VECTORS])
 {
     struct builder *b = &k->b;
     int zero = build_splat(b, SHAPE(DT_S32), 0), all[VECTORS];
-    int text = input(k, "text", SHAPE(DT_F32, k->batch, k->text, k->hidden), k->handed);
+    int text = shared_input(k, "text", k->text, k->hidden, k->handed);
     for (int i = 0; i < VECTORS; i++)
         all[i] = input(k, vector_rows[i].name, SHAPE(DT_F32, k->steps, vector_rows[i].parts * k->hidden), k->handed);
     int step = build_parameter(b, ROLE_INPUT, "step", SHAPE(DT_S32), NULL);
@@ -315,11 +327,13 @@ int flux2_prepare_module(const struct flux2_config *f, const struct flux2_build 
 {
     struct maker k = maker_of(f, how, m);
     int vectors[VECTORS];
-    int context = context_input(&k);
+    int context = context_input(&k, 1);
     times(&k, build_parameter(&k.b, ROLE_INPUT, "timesteps", SHAPE(DT_F32, how->hoisted_steps), NULL), vectors);
     build_result(&k.b, "text", embed_context(&k, context));
     for (int i = 0; i < VECTORS; i++)
         build_result(&k.b, vector_rows[i].name, vectors[i]);
+    builder_scope(&k.b, "checks", "nonfinite");
+    build_result(&k.b, "nonfinite", part_nonfinite(&k.b, context));
     return builder_finish(&k.b, err);
 }
 
@@ -330,7 +344,7 @@ static int latents(struct maker *k, const struct flux2_build *how)
     int x[2] = {input(k, "latent", SHAPE(DT_F32, k->batch, k->image - apart, channels), k->latent), -1};
     if (!apart)
         return x[0];
-    x[1] = input(k, "reference", SHAPE(DT_F32, k->batch, apart, channels), k->latent);
+    x[1] = shared_input(k, "reference", apart, channels, k->latent);
     return build_concatenate(&k->b, x, 2, 1);
 }
 
@@ -344,7 +358,7 @@ int flux2_dit_module(const struct flux2_config *f, const struct flux2_build *how
     k.steps = how->hoisted_steps;
     int latent = latents(&k, how);
     if (!k.steps) {
-        context = context_input(&k);
+        context = context_input(&k, k.batch);
         timestep = build_parameter(b, ROLE_INPUT, "timestep", SHAPE(DT_F32, k.batch), NULL);
     }
     k.cosine = build_parameter(b, ROLE_INPUT, "rope_cos", SHAPE(DT_F32, all, c->head_dim / 2), NULL);
@@ -390,9 +404,9 @@ int flux2_tokens(int64_t height, int64_t width, int64_t *rows, int64_t *columns,
 {
     const int64_t sides[2] = {height, width};
     for (int i = 0; i < 2; i++) {
-        if (sides[i] < 64 || sides[i] > 4096 || sides[i] % 16)
+        if (sides[i] < 16 || sides[i] > 4096 || sides[i] % 16)
             return error_set(err, ERR_USAGE, i ? "--width" : "--height",
-                             "must be a multiple of 16 from 64 to 4096, not %" PRId64, sides[i]);
+                             "must be a multiple of 16 from 16 to 4096, not %" PRId64, sides[i]);
     }
     *rows = height / 16;
     *columns = width / 16;

@@ -42,6 +42,8 @@ int flux2_open(struct flux2_config *c, const char *directory, struct error *err)
 enum flux2_file { FLUX2_TRANSFORMER, FLUX2_VAE, FLUX2_INDEX };
 int flux2_parse(struct flux2_config *c, enum flux2_file which, const char *text, size_t n, const char *path,
                 struct error *err);
+// ERR_INPUT when one part does not make what the next takes; says which model each of two parts is of.
+int flux2_check_fit(const struct flux2_config *c, const char *where, struct error *err);
 bool flux2_is_folder(const char *directory); // has transformer/config.json and vae/config.json
 
 struct flux2_build {
@@ -54,7 +56,7 @@ struct flux2_build {
     enum dtype handed;     // type in which one module's results enter the next; DT_INVALID: f32
     enum dtype latent;     // type of latents as inputs; DT_INVALID: f32
 };
-// ERR_USAGE unless height and width are multiples of 16 from 64 to 4096.
+// ERR_USAGE unless height and width are multiples of 16 from 16 to 4096.
 int flux2_tokens(int64_t height, int64_t width, int64_t *rows, int64_t *columns, struct error *err);
 
 // Text encoder: "context" [batch, text_tokens, joint] from the inputs of decoder_module.
@@ -63,11 +65,11 @@ int flux2_text_module(const struct flux2_config *c, int64_t batch, bool trace, s
 // [batch, text_tokens, joint], "timestep" f32 [batch] (sigma times 1000), "rope_cos" and "rope_sin" f32
 // [text_tokens + tokens + reference, head_dim / 2].
 // With hoisted_steps, "context" and "timestep" are replaced by the results of flux2_prepare_module and "step" s32, and
-// the tokens of references come apart as "reference" [batch, reference, channels].
+// the tokens of references come apart as "reference" [1, reference, channels]; all images share them.
 int flux2_dit_module(const struct flux2_config *c, const struct flux2_build *how, struct module *m, struct error *err);
-// What steps need and do not change, from "context" as above and "timesteps" f32 [hoisted_steps]: "text" [batch,
-// text_tokens, hidden], and a row per step of "modulation.text", "modulation.image", "modulation.single",
-// "modulation.out".
+// What steps need and do not change, from "context" [1, text_tokens, joint], of one prompt for all images, and
+// "timesteps" f32 [hoisted_steps]: "text" [1, text_tokens, hidden], and a row per step of "modulation.text",
+// "modulation.image", "modulation.single", "modulation.out"; and "nonfinite" s32, of the context's values.
 int flux2_prepare_module(const struct flux2_config *c, const struct flux2_build *how, struct module *m,
                          struct error *err);
 // "image" from "latent" [batch, tokens, channels].

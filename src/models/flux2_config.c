@@ -185,26 +185,47 @@ static int read_text(const char *directory, struct decoder_config *c, struct err
     return rc;
 }
 
-// A distilled model needs no guidance; one whose index does not say so is a base model.
-static void read_index(const struct file *f, struct flux2_config *c)
+// A distilled model needs no guidance; one whose index does not say so is a base model. Which layers of the text
+// encoder are read is an argument of diffusers' pipeline; a model that needs others than its defaults says so here.
+static int read_index(const struct file *f, struct flux2_config *c, struct error *err)
 {
+    int64_t taps[3];
     c->guided = !json_is_true(json_object_get(f->root, "is_distilled"));
     c->steps = c->guided ? 50 : 4;
+    if (!json_object_get(f->root, "text_encoder_out_layers"))
+        return 0;
+    int rc = numbers(f, "text_encoder_out_layers", 3, 1024, taps, err);
+    for (int i = 0; i < 3 && !rc; i++)
+        c->taps[i] = (int)taps[i];
+    return rc;
 }
 
-// What one part makes must be what the next takes.
-static int check_fit(const struct flux2_config *c, const char *directory, struct error *err)
+// "4B", "9B" by the width of a text encoder's stream; NULL for another.
+static const char *size_of(int64_t hidden)
+{
+    return hidden == 2560 ? "4B" : hidden == 4096 ? "9B" : NULL;
+}
+
+int flux2_check_fit(const struct flux2_config *c, const char *where, struct error *err)
 {
     if (c->taps[2] > c->text.layers)
-        return error_set(err, ERR_INPUT, directory, "the text encoder has %" PRId64 " layers, and layer %d is read",
+        return error_set(err, ERR_INPUT, where, "the text encoder has %" PRId64 " layers, and layer %d is read",
                          c->text.layers, c->taps[2]);
+    const char *text = size_of(c->text.hidden), *dit = c->dit.joint % 3 ? NULL : size_of(c->dit.joint / 3);
+    if (3 * c->text.hidden != c->dit.joint && text && dit)
+        return error_set(err, ERR_INPUT, where,
+                         "the text encoder is that of klein-%s (Qwen3-%s, hidden size %" PRId64
+                         ") and the transformer that of klein-%s, which takes 3 x %" PRId64
+                         " features (Qwen3-%s): take both from the same model",
+                         text, text[0] == '4' ? "4B" : "8B", c->text.hidden, dit, c->dit.joint / 3,
+                         dit[0] == '4' ? "4B" : "8B");
     if (3 * c->text.hidden != c->dit.joint)
-        return error_set(err, ERR_INPUT, directory,
+        return error_set(err, ERR_INPUT, where,
                          "the text encoder gives 3 x %" PRId64 " features and the transformer takes %" PRId64
                          ": a 4B transformer goes with Qwen3-4B (2560), a 9B one with Qwen3-8B (4096)",
                          c->text.hidden, c->dit.joint);
     if (4 * c->vae.latent != c->dit.channels)
-        return error_set(err, ERR_INPUT, directory,
+        return error_set(err, ERR_INPUT, where,
                          "the transformer makes %" PRId64 " channels and the image decoder takes 4 x %" PRId64,
                          c->dit.channels, c->vae.latent);
     return 0;
@@ -219,7 +240,7 @@ int flux2_parse(struct flux2_config *c, enum flux2_file which, const char *text,
     if (!json_is_object(f.root))
         rc = error_set(err, ERR_INPUT, path, "is no JSON object (line %d)", f.root ? 1 : at.line);
     else if (which == FLUX2_INDEX)
-        read_index(&f, c);
+        rc = read_index(&f, c, err);
     else
         rc = which == FLUX2_VAE ? read_vae(&f, &c->vae, err) : read_dit(&f, &c->dit, err);
     json_decref(f.root);
@@ -250,7 +271,7 @@ int flux2_open(struct flux2_config *c, const char *directory, struct error *err)
     }
     if (!rc)
         rc = read_text(directory, &c->text, err);
-    return rc ? rc : check_fit(c, directory, err);
+    return rc ? rc : flux2_check_fit(c, directory, err);
 }
 
 bool flux2_is_folder(const char *directory)

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "models/parts.h"
 #include "num/convert.h"
 
 static const char *const names[] = {[FLUX2_DIFFUSERS] = "diffusers", [FLUX2_BFL] = "bfl", [FLUX2_EXACT] = "exact"};
@@ -143,7 +144,6 @@ int flux2_update_module(const struct flux2_config *c, const struct flux2_build *
     if (narrow)
         latent = through_bf16(&b, latent);
     build_result(&b, "latent", latent);
-    int wrong = build_unary(&b, OP_NOT, build_unary(&b, OP_IS_FINITE, latent));
-    build_result(&b, "nonfinite", build_reduce(&b, OP_ADD, build_convert(&b, wrong, DT_S32), (int[]){0, 1, 2}, 3));
+    build_result(&b, "nonfinite", part_nonfinite(&b, latent));
     return builder_finish(&b, err);
 }

@@ -40,6 +40,13 @@ int part_add_bias(struct builder *b, int x, int bias)
     return build_binary(b, OP_ADD, x, build_broadcast_trailing(b, bias, x));
 }
 
+int part_nonfinite(struct builder *b, int x)
+{
+    static const int dims[SHAPE_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+    int wrong = build_convert(b, build_unary(b, OP_NOT, build_unary(b, OP_IS_FINITE, x)), DT_S32);
+    return build_reduce(b, OP_ADD, wrong, dims, builder_shape(b, wrong)->rank);
+}
+
 int part_softmax(struct builder *b, int x)
 {
     int last = last_dimension(b, x);

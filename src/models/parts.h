@@ -31,6 +31,8 @@ int part_rotate_pairs(struct builder *b, int x, int cosine, int sine);
 // softmax(q k^T / sqrt(dim)) v. q [batch, tokens, heads, dim], k and v [batch, keys, kv heads, dim], where
 // kv heads divides heads; visible pred [batch, tokens, keys] or -1. Result [batch, tokens, heads * dim].
 int part_attention(struct builder *b, int q, int k, int v, int visible);
+// s32: how many values are infinite or no numbers.
+int part_nonfinite(struct builder *b, int x);
 // The tables' entries for one pair of features: cosine and sine of position * theta^(-2 pair / dim), in double.
 void part_rope_angle(double position, int64_t pair, int64_t dim, double theta, float *cosine, float *sine);
 

@@ -106,11 +106,15 @@ def outputs_of(modules, run):
     return result, kept
 
 
-def text():
+def text_model():
     config = transformers.Qwen3Config(hidden_size=48, intermediate_size=96, num_hidden_layers=6, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
                                       rms_norm_eps=1e-6, rope_parameters={"rope_type": "default", "rope_theta": 1e6}, vocab_size=512, tie_word_embeddings=True,
                                       attn_implementation="eager", use_sliding_window=False)  # fmt: skip
-    model = transformers.Qwen3ForCausalLM(config)
+    return transformers.Qwen3ForCausalLM(config)
+
+
+def text():
+    model = text_model()
     assert abs(model.model.rotary_emb.inv_freq[1].item() - 1e6 ** (-2 / 16)) < 1e-12
     rotary = model.model.rotary_emb.inv_freq
     fill(model)
@@ -132,10 +136,14 @@ def text():
     }  # fmt: skip
 
 
-def transformer(context):
-    model = diffusers.Flux2Transformer2DModel(patch_size=1, in_channels=16, num_layers=2, num_single_layers=3, attention_head_dim=32, num_attention_heads=2,
+def transformer_model():
+    return diffusers.Flux2Transformer2DModel(patch_size=1, in_channels=16, num_layers=2, num_single_layers=3, attention_head_dim=32, num_attention_heads=2,
                                               joint_attention_dim=144, timestep_guidance_channels=256, mlp_ratio=3.0, axes_dims_rope=(8, 8, 8, 8),
                                               rope_theta=2000, eps=1e-6, guidance_embeds=False)  # fmt: skip
+
+
+def transformer(context):
+    model = transformer_model()
     fill(model)
     model.pos_embed.register_forward_hook(rounded)
     generator = np.random.default_rng(12)
@@ -160,10 +168,14 @@ def transformer(context):
     return {"context": place(context.to(F32).numpy()), "cases": cases}
 
 
-def images():
-    model = diffusers.AutoencoderKLFlux2(block_out_channels=(8, 16, 32, 32), down_block_types=("DownEncoderBlock2D",) * 4, up_block_types=("UpDecoderBlock2D",) * 4,
+def image_model():
+    return diffusers.AutoencoderKLFlux2(block_out_channels=(8, 16, 32, 32), down_block_types=("DownEncoderBlock2D",) * 4, up_block_types=("UpDecoderBlock2D",) * 4,
                                          layers_per_block=2, latent_channels=4, norm_num_groups=4, sample_size=64, use_quant_conv=True, use_post_quant_conv=True,
                                          mid_block_add_attention=True, batch_norm_eps=1e-4)  # fmt: skip
+
+
+def images():
+    model = image_model()
     fill(model)
     pipeline = diffusers.Flux2KleinPipeline
     generator = np.random.default_rng(13)
@@ -199,4 +211,5 @@ def main():
     print(len(blob), "bytes")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -92,7 +92,8 @@ TEST(models_flux2_refuses_folders)
     refused("transformer/config.json", TRANSFORMER, "false", "true", "FLUX.2-dev");
     refused("transformer/config.json", TRANSFORMER, "3.0", "-3.0", "out of range");
     refused("transformer/config.json", TRANSFORMER, "{", "[{", "is no JSON object");
-    refused("transformer/config.json", TRANSFORMER, "7680", "12288", "a 4B transformer goes with Qwen3-4B");
+    refused("transformer/config.json", TRANSFORMER, "7680", "12288",
+            "the text encoder is that of klein-4B (Qwen3-4B, hidden size 2560) and the transformer that of klein-9B");
     refused("vae/config.json", AUTOENCODER, "\"latent_channels\": 32", "\"latent_channels\": 16", "takes 4 x 16");
     refused("vae/config.json", AUTOENCODER, "\"norm_num_groups\": 32", "\"norm_num_groups\": 48", "does not divide");
     refused("text_encoder/config.json", ENCODER, "36", "26", "layer 27 is read");

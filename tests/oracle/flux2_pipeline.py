@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole FLUX.2 klein pipeline in small, from diffusers: every latent on the way, and the image.
+
+    build-oracle/venv/bin/python tests/oracle/flux2_pipeline.py      writes tests/fixtures/ir/flux2_pipeline.*
+
+Weights are those of `--weights tiny:1`: `made` gives what src/io/random_checkpoint.h describes. Each case runs in f64
+("wide": where the libraries fall back to f32, in norms, softmax, waves of the time, rotary positions and the sampler's
+sums, they are patched to f64, but for the rotary tables and the schedule, which are of f32; "plain": as they are), and
+in bf16 as they are. Schedules are there for more sizes, in both references' arithmetic.
+"""
+import json
+import os
+import sys
+
+import flux2_tiny as tiny  # patches nothing until it is asked to; imports set the environment
+import diffusers
+import numpy as np
+import PIL.Image
+import torch
+import transformers
+from diffusers.pipelines.flux2 import pipeline_flux2_klein as klein
+
+HEIGHT, WIDTH, STEPS, SEED = 48, 80, 4, 1
+U64, MASK = np.uint64, (1 << 64) - 1
+
+
+def mixed(x):
+    with np.errstate(over="ignore"):
+        x = (x ^ (x >> U64(30))) * U64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> U64(27))) * U64(0x94D049BB133111EB)
+        return x ^ (x >> U64(31))
+
+
+def made(name, shape, seed=SEED):
+    """A tensor of a random checkpoint."""
+    h = 0xCBF29CE484222325
+    for byte in name.encode():
+        h = (h ^ byte) * 0x100000001B3 & MASK
+    key = mixed(U64(seed + h & MASK))
+    n = int(np.prod(shape))
+    with np.errstate(over="ignore"):
+        words = mixed(key + (np.arange((n + 3) // 4, dtype=U64) + U64(1)) * U64(0x9E3779B97F4A7C15))
+    halves = np.stack([(words >> U64(16 * k)) & U64(0xFFFF) for k in range(4)], 1).reshape(-1)[:n]
+    u = (halves.astype(np.float32) + np.float32(0.5)) / np.float32(32768) - np.float32(1)
+    if len(shape) > 1:
+        middle, reach = 0, np.sqrt(3.0 / (n // shape[0]))
+    elif name.endswith("running_var"):
+        middle, reach = 1, 0.5
+    elif name.endswith("running_mean"):
+        middle, reach = 0, 0.35
+    elif name.endswith("bias"):
+        middle, reach = 0, 0.17
+    else:
+        middle, reach = 1, 0.17
+    values = np.float32(middle) + np.float32(reach) * u
+    return torch.from_numpy(values.reshape(shape)).bfloat16()
+
+
+def fill(model):
+    state = model.state_dict()
+    for name in state:
+        if name != "lm_head.weight" and state[name].is_floating_point():  # which is the table
+            state[name] = made(name, tuple(state[name].shape))
+    model.load_state_dict(state)
+    return model.eval()
+
+
+class WideScheduler(diffusers.FlowMatchEulerDiscreteScheduler):
+    def step(self, model_output, timestep, sample, **_):
+        if self.step_index is None:
+            self._init_step_index(timestep)
+        delta = self.sigmas[self.step_index + 1] - self.sigmas[self.step_index]
+        self._step_index += 1
+        return (sample + delta.double() * model_output,)
+
+
+def pipeline(wide, guided):
+    scheduler = (WideScheduler if wide else diffusers.FlowMatchEulerDiscreteScheduler)(
+        num_train_timesteps=1000, shift=3.0, use_dynamic_shifting=True, time_shift_type="exponential", base_shift=0.5, max_shift=1.15, base_image_seq_len=256,
+        max_image_seq_len=4096)  # fmt: skip
+    text, transformer, vae = fill(tiny.text_model()), fill(tiny.transformer_model()), fill(tiny.image_model())
+    return diffusers.Flux2KleinPipeline(scheduler=scheduler, vae=vae, text_encoder=text, tokenizer=None, transformer=transformer, is_distilled=not guided)
+
+
+def contexts(model, ids, mask, dtype):
+    rows = []
+    for i, m in zip(ids, mask):
+        out = model(input_ids=torch.from_numpy(i[None]).long(), attention_mask=torch.from_numpy(m[None]).long(), output_hidden_states=True, use_cache=False)
+        rows.append(torch.stack([out.hidden_states[k] for k in (1, 3, 5)], 1).permute(0, 2, 1, 3).reshape(1, 512, 144).to(dtype))
+    return rows
+
+
+def run(case, kind, ids, mask, noise, references):
+    """One run: latents after every step, the image, and the times that the transformer was told."""
+    dtype = torch.bfloat16 if kind == "bf16" else torch.float64
+    pipe = pipeline(kind == "wide", case["guided"])
+    rotary = pipe.text_encoder.model.rotary_emb.inv_freq.clone()
+    for part in (pipe.text_encoder, pipe.transformer, pipe.vae):
+        part.to(dtype)
+    if kind == "wide":
+        pipe.text_encoder.model.rotary_emb.inv_freq = rotary.double()
+        pipe.text_encoder.model.rotary_emb.register_forward_hook(tiny.rounded)
+        pipe.transformer.pos_embed.register_forward_hook(tiny.rounded)
+    else:
+        pipe.text_encoder.model.rotary_emb.inv_freq = rotary
+    context = contexts(pipe.text_encoder, ids, mask, dtype)
+    kept, times = [], []
+    pipe.transformer.time_guidance_embed.register_forward_pre_hook(lambda _m, a: times.append(float(a[0][0])))
+
+    def keep(_pipe, _i, _t, values):
+        kept.append(values["latents"].double().numpy().copy())
+        return values
+
+    pipe.set_progress_bar_config(disable=True)
+    image = pipe(image=references or None, height=HEIGHT, width=WIDTH, num_inference_steps=case["steps"], guidance_scale=case["guidance"], latents=torch.from_numpy(noise).to(dtype),
+                 prompt_embeds=context[0], negative_prompt_embeds=context[1], callback_on_step_end=keep, output_type="pt").images  # fmt: skip
+    return kept, image.double().permute(0, 2, 3, 1).contiguous().numpy(), times[:: 2 if case["guided"] else 1]
+
+
+def pictures(sizes):
+    """The same in the test."""
+    generator = np.random.default_rng(21)
+    return [generator.integers(0, 256, (h, w, 3), dtype=np.uint8) for h, w in sizes]
+
+
+def bfl_schedule(tokens, steps):
+    """As the reference of Black Forest Labs: linspace from 1 to 0, shifted, f32 all through; times and latents in bf16."""
+    t = torch.linspace(1, 0, steps + 1)
+    mu = klein.compute_empirical_mu(tokens, steps)
+    shifted = np.exp(mu) / (np.exp(mu) + (1 / t - 1) ** 1.0)
+    sigmas = shifted.tolist()
+    return sigmas, [float((torch.tensor(s).bfloat16() * 1000).float()) for s in sigmas[:-1]]
+
+
+def diffusers_schedule(tokens, steps):
+    scheduler = diffusers.FlowMatchEulerDiscreteScheduler(num_train_timesteps=1000, shift=3.0, use_dynamic_shifting=True, time_shift_type="exponential")
+    scheduler.set_timesteps(sigmas=np.linspace(1.0, 1 / steps, steps), mu=klein.compute_empirical_mu(tokens, steps))
+    times = [float(((t.bfloat16() / 1000).bfloat16() * 1000).float()) for t in scheduler.timesteps]
+    return [float(s) for s in scheduler.sigmas], times
+
+
+def schedules():
+    out = []
+    for tokens, steps in ((15, 4), (15, 3), (256, 4), (1024, 4), (4080, 4), (4096, 4), (4300, 4), (4301, 4), (1024, 50), (4096, 50), (1024, 1), (777, 7)):
+        for name, make in (("diffusers", diffusers_schedule), ("bfl", bfl_schedule)):
+            sigmas, times = make(tokens, steps)
+            out.append({"sampler": name, "tokens": tokens, "steps": steps, "mu": klein.compute_empirical_mu(tokens, steps), "sigmas": sigmas, "times": times})
+    return out
+
+
+@torch.inference_mode()
+def main():
+    generator = np.random.default_rng(20)
+    ids = generator.integers(0, 512, (2, 512), dtype=np.int32)
+    mask = (np.arange(512)[None, :] < np.array([[40], [12]])).astype(np.int32)
+    noise = generator.standard_normal((1, 16, HEIGHT // 16, WIDTH // 16)).astype(np.float32)
+    packed = np.ascontiguousarray(noise.reshape(1, 16, -1).transpose(0, 2, 1))
+    cases = [{"name": "text", "guided": False, "steps": STEPS, "guidance": 1.0, "references": []},
+             {"name": "references", "guided": False, "steps": STEPS, "guidance": 1.0, "references": [[64, 80], [80, 64]]},
+             {"name": "guidance", "guided": True, "steps": 3, "guidance": 4.0, "references": []}]  # fmt: skip
+    runs = {}
+    for kind in ("plain", "bf16", "wide"):
+        if kind == "wide":
+            tiny.patch()
+        for case in cases:
+            references = [PIL.Image.fromarray(p) for p in pictures(case["references"])]
+            runs[case["name"], kind] = run(case, kind, ids, mask, noise, references)
+    for case in cases:
+        wide, image, _ = runs[case["name"], "wide"]
+        plain = runs[case["name"], "plain"][0]
+        narrow, _, times = runs[case["name"], "bf16"][:3]
+        size = lambda a: float(np.sqrt(np.mean(np.square(a))))
+        case["latents"], case["image"] = [tiny.place(x) for x in wide], tiny.place(image)
+        case["plain_latents"], case["bf16_latents"] = tiny.place(plain[-1]), tiny.place(narrow[-1])
+        case["bf16_times"] = times
+        print(case["name"], "plain is", size(plain[-1] - wide[-1]) / size(wide[-1]), "from wide; bf16", 20 * np.log10(size(wide[-1]) / size(narrow[-1] - wide[-1])), "dB")
+    index = {
+        "made_by": "tests/oracle/flux2_pipeline.py",
+        "versions": {"diffusers": diffusers.__version__, "transformers": transformers.__version__, "torch": torch.__version__.split("+")[0],
+                     "numpy": np.__version__, "python": "%d.%d" % sys.version_info[:2]},
+        "height": HEIGHT, "width": WIDTH, "seed": SEED, "input_ids": tiny.place(ids), "attention_mask": tiny.place(mask), "noise": tiny.place(packed),
+        "cases": cases, "schedules": schedules(),
+    }  # fmt: skip
+    with open(os.path.join(tiny.OUT, "flux2_pipeline.bin"), "wb") as f:
+        f.write(tiny.blob)
+    with open(os.path.join(tiny.OUT, "flux2_pipeline.json"), "w", encoding="ascii") as f:
+        json.dump(index, f, indent=1)
+        f.write("\n")
+    print(len(tiny.blob), "bytes")
+
+
+if __name__ == "__main__":
+    main()
