@@ -428,8 +428,9 @@ static const char *const description[] = {
     "of a FLUX.2 klein), builtin:minilm, builtin:flux2-klein-4b (-9b, -base-4b, -base-9b), "
     "builtin:llama-3.1-8b and other decoders of `assay budget`'s list, or builtin:gemm:MxKxN:TYPE "
     "with TYPE f32, bf16, f16, int8 or f64 and results in f32, int32 or f64.",
-    "Or it is a program that was exported or dumped: an HLO module (.hlo.pb, or the .txt of a dump). One that was not "
-    "optimised is rewritten for the policy; what cannot be, and optimised programs, are priced as they are.",
+    "Or it is a program that was exported or dumped: StableHLO as text or bytecode (.mlir, as jax.export writes it), or "
+    "an HLO module (.hlo.pb, or the .txt of a dump). One that was not optimised is rewritten for the policy; what cannot "
+    "be, and optimised programs, are priced as they are.",
     "A request may run several programs: an image its text encoder, a step of its transformer for each step, and its "
     "decoder; a decoder of text its prompt, and a step for each token it writes. Figures are of a whole request.",
     "Bytes are counted in three ways. Bytes: what enters and leaves each row's scopes once. Merged: the same with rows "
@@ -506,7 +507,7 @@ static const struct example examples[] = {
     {"assay price builtin:flux2-klein-4b --chip v6e:2x4", "the same on eight chips: which layout wins"},
     {"assay price builtin:flux2-klein-4b --chip v6e --what-if", "what to optimise next"},
     {"assay price gemm:64x1024x1024:bf16 --chip v5e", "one product"},
-    {"assay price model.hlo.pb --weight-args 1..24 --policy w8a8 --chip v6e", "a program from JAX (docs/from-jax.md)"},
+    {"assay price model.mlir --weight-args 1..24 --policy w8a8 --chip v6e", "a program from JAX (docs/from-jax.md)"},
     {NULL, NULL},
 };
 

@@ -15,7 +15,6 @@
 #include "base/file.h"
 #include "chips/gpu.h"
 #include "lab/compile_part.h"
-#include "record/tree.h"
 
 // ---- Its folder
 
@@ -27,21 +26,15 @@ static int make_folder(const char *path, struct error *err)
                      strerror(errno));
 }
 
-int compile_folder_new(struct compile_folder *f, const char *keep, size_t number, struct error *err)
+int compile_folder_new(struct tree_temporary *f, const char *keep, size_t number, struct error *err)
 {
     static const char *const parts[] = {"hlo", "llo", "logs"};
-    const char *tmp = getenv("TMPDIR");
     f->fd = -1;
-    int n = keep ? snprintf(f->path, sizeof f->path, "%s/%zu", keep, number)
-                 : snprintf(f->path, sizeof f->path, "%s/assay-compile-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (n >= (int)sizeof f->path - 8)
-        return error_set(err, ERR_USAGE, keep ? keep : "TMPDIR", "the path is too long");
-    int rc = 0;
-    if (keep)
-        rc = make_folder(f->path, err);
-    else if (!mkdtemp(f->path))
-        rc = error_set(err, ERR_IO, f->path, "a folder for the compiler's dumps cannot be made: %s", strerror(errno));
-    f->fd = rc ? -1 : open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (keep && snprintf(f->path, sizeof f->path, "%s/%zu", keep, number) >= (int)sizeof f->path - 8)
+        return error_set(err, ERR_USAGE, keep, "the path is too long");
+    int rc = keep ? make_folder(f->path, err) : tree_temporary_new(f, "compile", err);
+    if (keep && !rc)
+        f->fd = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (size_t i = 0; i < sizeof parts / sizeof *parts && !rc; i++) {
         if (f->fd < 0 || mkdirat(f->fd, parts[i], 0700) != 0)
             rc = error_set(err, ERR_IO, f->path, "a folder in it cannot be made: %s", strerror(errno));
@@ -49,15 +42,12 @@ int compile_folder_new(struct compile_folder *f, const char *keep, size_t number
     return rc;
 }
 
-void compile_folder_release(struct compile_folder *f, bool keep)
+void compile_folder_release(struct tree_temporary *f, bool keep)
 {
-    if (f->fd < 0)
-        return;
-    if (!keep)
-        tree_empty(f->fd);
-    close(f->fd);
-    if (!keep)
-        rmdir(f->path);
+    if (keep && f->fd >= 0)
+        close(f->fd);
+    else
+        tree_temporary_release(f);
     f->fd = -1;
 }
 
@@ -94,7 +84,7 @@ static void environment_release(struct environment *e)
 // libtpu asks the metadata server of Google's cloud for its surroundings, half a minute for each key, unless it is told
 // not to; without the second variable one process keeps all others out. What it writes, it writes into our folder; of
 // its log what ends it is enough.
-static void tpu_environment(struct environment *e, const struct compile_folder *f, bool dump)
+static void tpu_environment(struct environment *e, const struct tree_temporary *f, bool dump)
 {
     set(e, "TPU_SKIP_MDS_QUERY=1");
     set(e, "ALLOW_MULTIPLE_LIBTPU_LOAD=1");
@@ -165,7 +155,7 @@ static void topology_names_release(struct topology_names *n)
     str_release(&n->shape);
 }
 
-static int start(const struct compile *c, struct compile_case *k, const struct compile_folder *f, bool dump,
+static int start(const struct compile *c, struct compile_case *k, const struct tree_temporary *f, bool dump,
                  struct worker **w, struct error *err)
 {
     struct environment env = {.n = 0};
@@ -208,7 +198,7 @@ static int start(const struct compile *c, struct compile_case *k, const struct c
     return rc;
 }
 
-static int compile(const struct compile *c, struct compile_case *k, const struct compile_folder *f, struct worker *w,
+static int compile(const struct compile *c, struct compile_case *k, const struct tree_temporary *f, struct worker *w,
                    struct worker_ahead *out, struct error *err)
 {
     struct worker_override all[COMPILE_MAX_FLAGS + 2];
@@ -296,7 +286,7 @@ static int keep_failure(struct compile_case *k, struct worker *w, const struct e
 static int time_plain(const struct compile *c, struct compile_case *k, size_t number, struct error *err)
 {
     struct compile_case plain = *k;
-    struct compile_folder f;
+    struct tree_temporary f;
     struct worker *w = NULL;
     struct worker_ahead a = {.program = {.id = -1}};
     int rc = compile_folder_new(&f, NULL, number, err);
@@ -318,7 +308,7 @@ static int time_plain(const struct compile *c, struct compile_case *k, size_t nu
 
 int compile_case_run(const struct compile *c, struct compile_case *k, size_t number, struct error *err)
 {
-    struct compile_folder f;
+    struct tree_temporary f;
     struct worker *w = NULL;
     struct worker_ahead a = {.program = {.id = -1}};
     struct error failed = {0};

@@ -4,15 +4,12 @@
 #define LAB_COMPILE_PART_H
 
 #include "lab/compile.h"
+#include "record/tree.h"
 
 // A folder of our own for one compilation, with "hlo", "llo" and "logs" in it.
-struct compile_folder {
-    char path[512];
-    int fd;
-};
-int compile_folder_new(struct compile_folder *f, const char *keep, size_t number, struct error *err);
+int compile_folder_new(struct tree_temporary *f, const char *keep, size_t number, struct error *err);
 // Removes it with all that is in it, unless it is kept.
-void compile_folder_release(struct compile_folder *f, bool keep);
+void compile_folder_release(struct tree_temporary *f, bool keep);
 
 // Compiles one case in a worker of its own and keeps everything that came out. An error here is one of ours.
 int compile_case_run(const struct compile *c, struct compile_case *k, size_t number, struct error *err);

@@ -125,9 +125,10 @@ int price_open(struct price *p, const struct price_options *o, struct error *err
     arena_init(&p->arena);
     p->workload = o->workload;
     p->options = *o;
+    int rc = 0;
     if (program_is(o->workload)) {
         bool done;
-        int rc = price_program(p, o, &done, err);
+        rc = price_program(p, o, &done, err);
         if (!rc && done)
             rc = find_chips(p, o, err);
         for (size_t k = 0; k < p->n_chips && !rc && done; k++) {
@@ -140,12 +141,13 @@ int price_open(struct price *p, const struct price_options *o, struct error *err
             return rc;
     } else if (o->lenient) {
         return error_set(err, ERR_USAGE, "--lenient", "goes with a program, which %s is not", o->workload);
+    } else {
+        rc = model_request(o->workload, &o->shape, &p->arena, &p->request, err);
     }
-    int rc = model_request(o->workload, &o->shape, &p->arena, &p->request, err);
     if (!rc && p->request.fixed && o->policy)
         rc = error_set(err, ERR_USAGE, "--policy",
-                       program_is(o->workload) ? "the program has types of its own; policies start from one in f32"
-                                               : "a product has its type in its name");
+                       p->program.path ? "the program has types of its own; policies start from one in f32"
+                                       : "a product has its type in its name");
     if (!rc && o->what_if && p->request.fixed)
         rc = error_set(err, ERR_USAGE, "--what-if", "a single operation has nothing to be changed around it");
     if (!rc && o->what_if && !o->n_chips)
@@ -373,6 +375,7 @@ int price_json(struct price *p, struct jw *w, struct error *err)
     int rc = 0;
     jw_object(w);
     jw_kv_string(w, "workload", p->workload);
+    program_file_json(&p->program, w);
     jw_kv_string(w, "policy", p->policy);
     jw_kv_string(w, "request", p->request.unit);
     jw_kv_int(w, "batch", p->request.batch);

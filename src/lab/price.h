@@ -6,6 +6,7 @@
 #include "chips/chips.h"
 #include "ir/cost.h"
 #include "models/builtin.h"
+#include "models/program.h"
 #include "plan/roofline.h"
 
 enum { PRICE_MAX_CHIPS = 32 };
@@ -36,6 +37,7 @@ struct price_part {
 struct price {
     struct arena arena;
     const char *workload, *policy; // policy NULL for a product
+    struct program_file program; // path NULL: the workload is none
     struct model_request request;
     struct price_part parts[MODEL_MAX_PARTS];
     struct cost_row *rows; // of a whole request: a row per group, or per scope, of every part
@@ -64,8 +66,8 @@ const struct price_part *price_part_of(const struct price *p, int row);
 // What is published about this very request and differs from what is computed here, and why; NULL: nothing is known.
 const char *price_note(const struct price *p);
 
-// Of a program that was exported (price_program.c). Where the operation table has all of its operations it is priced as
-// any module is (*done false). Else, and when a compiler has been through it, it is priced here as it is: instruction
+// Of a program that was exported (price_program.c). Where the operation table has all of its operations the request is
+// filled, and it is priced as any module is (*done false). Else, and when a compiler has been through it, it is priced here as it is: instruction
 // by instruction, loops as often as they run.
 int price_program(struct price *p, const struct price_options *o, bool *done, struct error *err);
 

@@ -89,21 +89,17 @@ static int note_devices(struct price *p, const struct program *program, struct e
 int price_program(struct price *p, const struct price_options *o, bool *done, struct error *err)
 {
     struct program program;
-    struct module rewritten;
     struct error why = {0};
     *done = false;
     int rc = program_open(&program, o->workload, o->shape.weight_args, o->lenient, &p->arena, err);
     if (rc)
         return rc;
-    module_init(&rewritten, &p->arena, o->workload);
-    rc = program_module(&program, &rewritten, &why);
+    p->program = program.file;
+    rc = model_request_program(&program, &o->shape, &p->arena, &p->request, &why);
     if (!rc && !program.parsed.n_left_out)
         return note_devices(p, &program, err);
     if (rc && (rc != ERR_INPUT || o->policy || o->what_if))
         return error_set(err, rc, why.where, "%s", why.message);
-    if (o->shape.batch || o->shape.seq)
-        return error_set(err, ERR_USAGE, o->shape.batch ? "--batch" : "--seq",
-                         "%s has shapes of its own; export it with others", o->workload);
     *done = true;
     p->note = hlo_is_optimised(&program.hlo)
                   ? "An optimised program, priced as it is: bytes are those of its instructions, fused as they are."

@@ -70,15 +70,15 @@ static int copy(const char *spec, struct module *m, struct error *err)
 static int exported(const char *path, const struct model_shape *shape, struct module *m, bool *fixed, struct error *err)
 {
     struct program p;
-    if (shape->batch || shape->seq)
-        return error_set(err, ERR_USAGE, shape->batch ? "--batch" : "--seq",
-                         "%s has shapes of its own; export it with others", path);
+    struct model_request r;
     int rc = program_open(&p, path, shape->weight_args, false, m->arena, err);
     if (!rc)
-        rc = program_module(&p, m, err);
-    if (!rc)
-        *fixed = !program_is_f32(m);
-    return rc;
+        rc = model_request_program(&p, shape, m->arena, &r, err);
+    if (rc)
+        return rc;
+    *m = r.parts[0].module;
+    *fixed = r.fixed;
+    return 0;
 }
 
 int model_module(const char *workload, const struct model_shape *shape, struct module *m, bool *fixed,

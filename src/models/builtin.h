@@ -51,6 +51,11 @@ struct model_request {
 // ERR_USAGE for options that the workload does not have, ERR_INPUT for files.
 int model_request(const char *workload, const struct model_shape *shape, struct arena *a, struct model_request *out,
                   struct error *err);
+struct program;
+// The same for a program that is open (program.h): one run of it, in types of its own where its floats are not all f32.
+// ERR_INPUT where it cannot be rewritten (hlo_import.h).
+int model_request_program(const struct program *program, const struct model_shape *shape, struct arena *a,
+                          struct model_request *out, struct error *err);
 // A WORKLOAD of one program that needs no weights: "builtin:minilm", "builtin:gemm:MxKxN:TYPE" (also without
 // "builtin:"; TYPE is f32, bf16, f16, int8 or f64, f32 accumulation, int32 for int8), "builtin:copy:N",
 // "builtin:transformer-block" (block.h), or a model directory (its config.json alone is read). ERR_USAGE lists the

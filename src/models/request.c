@@ -143,18 +143,36 @@ static struct model_traffic bert_traffic(const struct bert_config *c, int64_t to
                                   .attentions = c->num_hidden_layers};
 }
 
+int model_request_program(const struct program *program, const struct model_shape *s, struct arena *a,
+                          struct model_request *r, struct error *err)
+{
+    const char *path = program->file.path;
+    memset(r, 0, sizeof *r);
+    if (s->height || s->width || s->steps)
+        return refuse("--height, --width, --steps", path, "makes no images", err);
+    if (s->tokens)
+        return refuse("--tokens", path, "writes no tokens", err);
+    if (s->batch || s->seq)
+        return refuse(s->batch ? "--batch" : "--seq", path, "has shapes of its own; export it with others", err);
+    struct model_part *p = add_part(r, a, "program", "run", 1);
+    r->unit = "run";
+    r->batch = 1; // it was made for one batch, which nobody tells
+    int rc = program_module(program, &p->module, err);
+    r->fixed = !rc && !program_is_f32(&p->module);
+    return rc;
+}
+
 static int single_request(const char *workload, const struct model_shape *s, struct arena *a, struct model_request *r,
                           struct error *err)
 {
     struct bert bert;
     if (s->tokens)
         return refuse("--tokens", workload, "writes no tokens", err);
-    bool program = program_is(workload); // made for one batch, which nobody tells
-    struct model_part *p = add_part(r, a, program ? "program" : "model", program ? "run" : "batch", 1);
-    r->unit = program ? "run" : "batch";
-    r->batch = program ? 1 : s->batch ? s->batch : 32;
+    struct model_part *p = add_part(r, a, "model", "batch", 1);
+    r->unit = "batch";
+    r->batch = s->batch ? s->batch : 32;
     int rc = model_module(workload, s, &p->module, &r->fixed, err);
-    if (rc || r->fixed || program)
+    if (rc || r->fixed)
         return rc;
     if (strcmp(workload, "builtin:minilm") == 0)
         bert_minilm(&bert);
@@ -218,7 +236,12 @@ int model_request(const char *workload, const struct model_shape *shape, struct 
 {
     const char *name = strncmp(workload, "builtin:", 8) == 0 ? workload + 8 : workload;
     memset(out, 0, sizeof *out);
-    if (shape->weight_args && !program_is(workload))
+    if (program_is(workload)) {
+        struct program program;
+        int rc = program_open(&program, workload, shape->weight_args, false, a, err);
+        return rc ? rc : model_request_program(&program, shape, a, out, err);
+    }
+    if (shape->weight_args)
         return refuse("--weight-args", workload, "is no program, and knows its weights", err);
     if (model_is_builtin(workload) && flux2_builtin(name))
         return flux2_request(flux2_builtin(name), shape, workload, a, out, err);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -190,4 +191,32 @@ int tree_rename_new(int folder_fd, const char *from, const char *to)
     if (rc != 0 && (errno == ENOTEMPTY || errno == ENOTDIR))
         errno = EEXIST;
     return rc;
+}
+
+int tree_temporary_new(struct tree_temporary *t, const char *what, struct error *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    t->fd = -1;
+    int n = snprintf(t->path, sizeof t->path, "%s/assay-%s-XXXXXX", tmp && *tmp ? tmp : "/tmp", what);
+    if (n >= (int)sizeof t->path - 16) // what is put into it has a path, too
+        return error_set(err, ERR_USAGE, "TMPDIR", "the path is too long");
+    if (!mkdtemp(t->path))
+        return error_set(err, ERR_IO, t->path, "a temporary folder cannot be made: %s; TMPDIR names another place",
+                         strerror(errno));
+    t->fd = open(t->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (t->fd >= 0)
+        return 0;
+    int rc = error_set(err, ERR_IO, t->path, "a temporary folder cannot be opened: %s", strerror(errno));
+    rmdir(t->path);
+    return rc;
+}
+
+void tree_temporary_release(struct tree_temporary *t)
+{
+    if (t->fd < 0)
+        return;
+    tree_empty(t->fd);
+    close(t->fd);
+    rmdir(t->path);
+    t->fd = -1;
 }

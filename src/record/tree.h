@@ -24,6 +24,17 @@ int tree_write_new(int parent_fd, const char *leaf, const void *bytes, size_t n,
 int tree_sync(int fd, const char *where, struct error *err);
 // Removes everything under `fd` as far as possible; links are removed, not followed.
 void tree_empty(int fd);
+
+// A folder of our own for what another program writes down, with a name that nobody else knows, readable by us alone.
+struct tree_temporary {
+    char path[512];
+    int fd;
+};
+// Makes it where TMPDIR says, else in /tmp, as "assay-WHAT-XXXXXX". ERR_USAGE, ERR_IO.
+int tree_temporary_new(struct tree_temporary *t, const char *what, struct error *err);
+// Removes it with all that is in it; nothing where none was made.
+void tree_temporary_release(struct tree_temporary *t);
+
 // fsync of a folder; where folders cannot be synced, that is no error.
 bool tree_sync_folder(int fd);
 

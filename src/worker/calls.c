@@ -59,10 +59,12 @@ int worker_keep_executable(const struct msg_compile_reply *m, struct worker_exec
 }
 
 int call_compile(struct call *c, struct worker *w, enum frame_type type, const struct worker_program *p,
-                 struct error *err)
+                 const struct call_watch *watch, struct error *err)
 {
     struct wire request;
     call_init(c, type, w->compile_timeout_s, &request, "compiling %s", p->name ? p->name : "a program");
+    if (watch)
+        c->watch = *watch;
     struct msg_compile m = {.text = p->text,
                             .length = p->length,
                             .format = p->format,
@@ -88,7 +90,7 @@ int worker_compile(struct worker *w, const struct worker_program *p, struct work
     memset(out, 0, sizeof *out);
     out->id = -1;
     struct call c;
-    int rc = call_compile(&c, w, FRAME_COMPILE, p, err);
+    int rc = call_compile(&c, w, FRAME_COMPILE, p, NULL, err);
     if (!rc) {
         struct msg_compile_reply reply = {0};
         msg_compile_reply(&c.reply, &reply);

@@ -54,7 +54,7 @@ int worker_compile_for(struct worker *w, const struct worker_program *p, struct 
     memset(out, 0, sizeof *out);
     out->program.id = -1;
     struct call c;
-    int rc = call_compile(&c, w, FRAME_COMPILE_FOR, p, err);
+    int rc = call_compile(&c, w, FRAME_COMPILE_FOR, p, NULL, err);
     if (!rc) {
         struct msg_compile_for_reply reply = {0};
         msg_compile_for_reply(&c.reply, &reply);

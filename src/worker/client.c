@@ -79,9 +79,18 @@ static int interrupted(struct worker *w, const struct call *c, struct error *err
     return worker_failure_error(w, err);
 }
 
+// The caller has what it wanted.
+static int ended_early(struct worker *w)
+{
+    process_kill(&w->process);
+    w->dead = w->interrupted = true;
+    w->failed_code = ERR_INTERRUPTED;
+    return ERR_INTERRUPTED;
+}
+
 void call_init(struct call *c, enum frame_type type, double timeout_s, struct wire *request, const char *doing, ...)
 {
-    *c = (struct call){.type = type, .fd = -1, .timeout_s = timeout_s};
+    *c = (struct call){.type = type, .fd = -1, .timeout_s = timeout_s, .watch.fd = -1};
     str_init(&c->request);
     arena_init(&c->arena);
     wire_write(request, &c->request);
@@ -104,13 +113,18 @@ void call_release(struct call *c)
 static int await_reply(struct worker *w, struct call *c, uint64_t deadline, struct error *err)
 {
     while (true) {
-        struct pollfd fds[2] = {{.fd = w->socket, .events = POLLIN}, {.fd = w->process.err_fd, .events = POLLIN}};
+        // A descriptor below 0 is passed over.
+        struct pollfd fds[3] = {{.fd = w->socket, .events = POLLIN},
+                                {.fd = w->process.err_fd, .events = POLLIN},
+                                {.fd = c->watch.fd, .events = POLLIN}};
         uint64_t now = clock_ns(), left = deadline > now ? deadline - now : 0;
         if (left > LOOK_AGAIN_NS)
             left = LOOK_AGAIN_NS;
         struct timespec t = {.tv_sec = 0, .tv_nsec = (long)left};
-        int n = ppoll(fds, w->process.err_fd >= 0 ? 2 : 1, &t, NULL);
+        int n = ppoll(fds, 3, &t, NULL);
         process_read_stderr(&w->process);
+        if (n > 0 && fds[2].revents && c->watch.enough(c->watch.context))
+            return ended_early(w);
         if (n > 0 && fds[0].revents)
             break;
         if (interrupt_pending())

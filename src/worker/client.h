@@ -23,6 +23,14 @@ struct worker {
     struct arena arena; // of `info`
 };
 
+// Asked whenever fd (-1: none) can be read while a reply is waited for: true ends the worker, since what was wanted of it
+// is there, and the call, with ERR_INTERRUPTED and no error set.
+struct call_watch {
+    int fd;
+    bool (*enough)(void *context);
+    void *context;
+};
+
 // One exchange. Filled by the caller: `request` is its encoded body; after success `reply` reads what follows the
 // status, and call_release must be called (also after a failure).
 struct call {
@@ -30,6 +38,7 @@ struct call {
     struct str request;
     int fd; // goes with the request; -1: none
     double timeout_s;
+    struct call_watch watch;
     char doing[sizeof((struct worker_failure *)0)->doing]; // "compiling main"
     struct wire reply;
     struct arena arena; // of the reply's arrays
@@ -48,8 +57,9 @@ const char *worker_keep_text(struct worker *w, const char *s, struct error *err)
 const struct worker_device *worker_keep_devices(struct worker *w, const struct worker_device *devices, size_t n,
                                                 struct error *err);
 // The request of COMPILE and COMPILE_FOR, and what its reply says, copied; ERR_USAGE for what a worker does not take.
+// `watch` may be NULL.
 int call_compile(struct call *c, struct worker *w, enum frame_type type, const struct worker_program *program,
-                 struct error *err);
+                 const struct call_watch *watch, struct error *err);
 int worker_keep_executable(const struct msg_compile_reply *m, struct worker_executable *out, struct error *err);
 
 // The text of a failure as an error, with the code that belongs to it.

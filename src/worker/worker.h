@@ -163,6 +163,18 @@ int worker_compile_for(struct worker *w, const struct worker_program *program, s
                        struct error *err);
 void worker_ahead_release(struct worker_ahead *a);
 
+// Appends the HLO module (an HloProto) that the plugin makes of a program in format "mlir" before it optimises
+// anything. A worker of its own does it, and is ended as soon as the module is written, so the compilation costs
+// nothing, and a compiler that would refuse the program, or die of it, still says what it read. `overrides` and `args`
+// of the program are not looked at. A temporary folder (TMPDIR) is made, and removed whatever happens. ERR_DEVICE when
+// the plugin cannot read the program, and says why, or died of it: `why` (may be NULL) tells which; also when there is
+// no plugin.
+struct worker_lowering {
+    bool refused, died;
+};
+int worker_lower(const struct worker_options *options, const struct worker_program *program, struct str *hlo,
+                 struct worker_lowering *why, struct error *err);
+
 // A tensor in a file descriptor: a memfd or a checkpoint's file, of which [offset, offset+bytes) is mapped read-only.
 struct worker_tensor {
     int fd;

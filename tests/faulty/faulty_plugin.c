@@ -18,6 +18,7 @@
 //   hang-compile     never returns
 //   oom-compile      a RESOURCE_EXHAUSTED error object
 //   error-compile    an INTERNAL error object with a message of 5000 characters
+//   no-dump          compiles without the options that it was given, so it dumps nothing
 //   shrink-compile   cuts the file ASSAY_FAULT_FILE to one page, then compiles as it should
 //   crash-execute    SIGSEGV
 //   kill-execute     SIGKILL
@@ -270,6 +271,10 @@ static PJRT_Error *client_compile(PJRT_Client_Compile_Args *args)
         memset(text, 'x', 5000);
         text[5000] = 0;
         return make_error(PJRT_Error_Code_INTERNAL, text);
+    }
+    if (is_marked("no-dump")) { // one replica, one partition, and nothing else
+        args->compile_options = "\x1a\x04\x20\x01\x28\x01";
+        args->compile_options_size = 6;
     }
     return counted(returns_ones ? compile_ones(args) : real->PJRT_Client_Compile(args), 1);
 }
