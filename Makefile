@@ -14,7 +14,7 @@ MAKEFLAGS += --no-builtin-rules
 LAYERS := base record chips num io ir trace pjrt kernels worker models plan lab report api cli
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla
 CFLAGS ?= -O2 -g
-CPPFLAGS += -Isrc -Iinclude -I$(BUILD)/gen -isystem third_party/include -D_GNU_SOURCE
+CPPFLAGS += -Isrc -Iinclude -I$(BUILD)/gen -isystem third_party/include -isystem third_party/onednn/include -D_GNU_SOURCE
 ALL_CFLAGS = -std=gnu11 $(WARN) $(CFLAGS) -fno-omit-frame-pointer -ffp-contract=off -fPIC -MMD -MP $(SAN)
 LDLIBS += -ljansson -lcrypto -lz -lm -ldl -lpthread
 VERSION := $(shell cat VERSION)

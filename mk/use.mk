@@ -37,6 +37,10 @@ install: all
 	    'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lassay $(LDLIBS)' \
 	    >"$(DESTDIR)$(PREFIX)/lib/pkgconfig/assay.pc"
 	$(INSTALL) -m 644 third_party/pjrt-cpu/*.so "$(DESTDIR)$(PREFIX)/lib/assay"
+	$(INSTALL) -m 644 third_party/onednn/lib/libdnnl.so.3 "$(DESTDIR)$(PREFIX)/lib/assay"
+	$(INSTALL) -d "$(DESTDIR)$(PREFIX)/share/doc/assay/onednn"
+	$(INSTALL) -m 644 third_party/onednn/lib/LICENSE third_party/onednn/lib/THIRD-PARTY-PROGRAMS \
+	    "$(DESTDIR)$(PREFIX)/share/doc/assay/onednn"
 	$(INSTALL) -m 644 LICENSE "$(DESTDIR)$(PREFIX)/share/doc/assay"
 	$(INSTALL) -d "$(DESTDIR)$(PREFIX)/share/doc/assay/pjrt-cpu"
 	$(INSTALL) -m 644 third_party/pjrt-cpu/LICENSE third_party/pjrt-cpu/THIRD_PARTY_NOTICES \

@@ -63,6 +63,7 @@ static void write_subject(const struct bench_subject *b, const char *trace, stru
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         quantity_json_kv(w, rows[i].key, quantity_make(rows[i].value, rows[i].unit, ORIGIN_MEASURED, rows[i].source));
     quantity_json_samples(w, "samples_ns", b->samples_ns, b->n_samples, "ns", device);
+    subject_kernels_json(&b->subject, w);
     jw_kv_uint(w, "outliers", b->time.outliers);
     jw_kv_uint(w, "warmup_runs", b->warmup.runs);
     jw_kv_string(w, "trace", trace);
@@ -126,6 +127,14 @@ static int print_text(struct cli *cli, const struct call *c, struct error *err)
     table_release(&t);
     str_addf(&cli->out, "[M] on %s, %zu samples each after %zu warm-up runs\n", device_of(&c->subjects[0]),
              c->subjects[0].n_samples, c->subjects[0].warmup.runs);
+    for (size_t i = 0; i < c->n; i++) {
+        struct str line;
+        str_init(&line);
+        subject_kernels_text(&c->subjects[i].subject, &line);
+        if (line.length)
+            wrap_text(&cli->out, line.text, 0, 2, cli->width);
+        str_release(&line);
+    }
     if (c->n == 2)
         str_addf(&cli->out, "second over first: %.3f (95 %% %.3f to %.3f, %zu pairs): %s\n", c->paired.ratio,
                  c->paired.low, c->paired.high, c->paired.pairs, measure_verdict_name(c->paired.verdict));
@@ -258,6 +267,14 @@ static const char *policy_of(const struct cli *cli, size_t i)
     return policies[n == 2 ? i : 0];
 }
 
+// Whether subject i may have kernels.
+static bool kernels_of(const struct cli *cli, size_t i)
+{
+    const char *const *choices;
+    size_t n = cli_strings(cli, "kernels", &choices);
+    return strcmp(choices[n == 2 ? i : 0], "on") == 0;
+}
+
 // Before there is a record: a name that is not known should leave none behind.
 static int check(struct cli *cli, struct call *c, struct error *err)
 {
@@ -265,7 +282,11 @@ static int check(struct cli *cli, struct call *c, struct error *err)
     size_t n = cli_strings(cli, "policy", &policies);
     if (n > 2)
         return error_set(err, ERR_USAGE, "--policy", "give one, or two to compare");
-    c->n = cli_given(cli, "against") || n == 2 ? 2 : 1;
+    const char *const *kernels;
+    size_t n_kernels = cli_strings(cli, "kernels", &kernels);
+    if (n_kernels > 2)
+        return error_set(err, ERR_USAGE, "--kernels", "give one, or two to compare");
+    c->n = cli_given(cli, "against") || n == 2 || n_kernels == 2 ? 2 : 1;
     int rc = 0;
     for (size_t i = 0; i < c->n && !rc; i++)
         rc = bench_check(workload_of(cli, i), cli_given(cli, "policy") ? policy_of(cli, i) : NULL, &c->options, err);
@@ -276,7 +297,9 @@ static int measure(struct cli *cli, struct call *c, struct error *err)
 {
     for (size_t i = 0; i < c->n; i++) {
         progress_report(&cli->progress, "start", i, c->n);
-        int rc = bench_open(&c->subjects[i], workload_of(cli, i), policy_of(cli, i), &c->options, err);
+        struct bench_options o = c->options;
+        o.worker.kernels = kernels_of(cli, i);
+        int rc = bench_open(&c->subjects[i], workload_of(cli, i), policy_of(cli, i), &o, err);
         if (rc)
             return rc;
         c->opened++;
@@ -319,6 +342,11 @@ static int write_config(struct cli *cli, struct call *c, struct error *err)
     jw_array(&w);
     for (size_t i = 0; i < c->n; i++)
         jw_string(&w, policy_of(cli, i));
+    jw_array_end(&w);
+    jw_key(&w, "kernels");
+    jw_array(&w);
+    for (size_t i = 0; i < c->n; i++)
+        jw_string(&w, kernels_of(cli, i) ? "on" : "off");
     jw_array_end(&w);
     jw_kv_string(&w, "device", c->options.worker.device);
     jw_kv_string(&w, "plugin", c->options.worker.plugin_path);
@@ -425,6 +453,7 @@ static const struct option options[] = {
     {.name = "calibrate", .kind = OPTION_FLAG, .help = "measure this machine for the chip `local`"},
     {.name = "against", .kind = OPTION_STRING, .argument = "WORKLOAD", .help = "a second workload, measured in turns"},
     OPTION_POLICIES("for models: a preset or a spelled-out policy; twice to compare two"),
+    OPTION_KERNELS_PAIR,
     OPTION_TEXT("texts for a model directory, one per line"),
     OPTION_BATCH("32", "texts in one run"),
     OPTION_SEQ("128", "tokens per text"),

@@ -30,6 +30,9 @@
 #define OPTION_KERNELS                                                                                                 \
     {.name = "kernels", .kind = OPTION_STRING, .preset = "on", .choices = "on off",                                    \
      .help = "whether our own CPU kernels may take over parts of the program"}
+#define OPTION_KERNELS_PAIR                                                                                            \
+    {.name = "kernels", .kind = OPTION_STRINGS, .preset = "on", .choices = "on off",                                   \
+     .help = "whether our own CPU kernels may take over parts of the program; twice to compare with and without"}
 #define OPTION_REQUIRE                                                                                                 \
     {.name = "require", .kind = OPTION_STRING, .argument = "EXPR",                                                     \
      .help = "what must hold, for example 'rel_l2<=0.01 and p50_ms<=20'; written down before anything is measured; "   \

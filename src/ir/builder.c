@@ -74,9 +74,15 @@ int builder_append(struct builder *b, const struct instruction *in)
     struct instruction *list = arena_grow(m->arena, m->instructions, &m->cap_instructions,
                                           (size_t)m->n_instructions + 1, sizeof *list, &b->error);
     int *operands = arena_new(m->arena, int, in->n_operands, &b->error);
+    struct kernel_call *kernel = in->op == OP_KERNEL ? arena_new(m->arena, struct kernel_call, 1, &b->error) : NULL;
+    if (kernel) {
+        *kernel = *in->kernel;
+        kernel->target = arena_strdup(m->arena, kernel->target, &b->error);
+        kernel->attributes = arena_strdup(m->arena, kernel->attributes, &b->error);
+    }
     int64_t n_dense = in->op == OP_CONSTANT && in->constant == CONST_DENSE ? shape_elements(&shape) : 0;
     double *dense = arena_new(m->arena, double, n_dense, &b->error);
-    if (!list || !operands || !dense)
+    if (!list || !operands || !dense || b->error.code)
         return -1;
     if (n_dense)
         memcpy(dense, in->dense, (size_t)n_dense * sizeof *dense);
@@ -88,6 +94,7 @@ int builder_append(struct builder *b, const struct instruction *in)
     to->shape = shape;
     to->operands = operands;
     to->dense = dense;
+    to->kernel = kernel;
     to->scope = b->scope;
     to->group = b->group;
     to->domain = b->domain;

@@ -94,6 +94,11 @@ void cost_instruction(const struct module *m, int i, struct cost *out)
         out->product_flop[kernel->dtype] = 2 * elements * taps;
         break;
     }
+    case COST_KERNEL:
+        out->product_flop[in->kernel->product_type] = in->kernel->product_flop;
+        out->element_flop = in->kernel->element_flop;
+        out->transcendentals = in->kernel->transcendentals;
+        break;
     case COST_REDUCE: // nothing where there is nothing to reduce
         out->element_flop = x ? (double)shape_elements(x) - elements : 0;
         out->element_flop = out->element_flop > 0 ? out->element_flop : 0;
@@ -148,10 +153,10 @@ static int row_of(const struct instruction *in, bool by_scope, const struct cost
     return r;
 }
 
-static bool is_product(enum opcode op)
+static bool is_product(const struct instruction *in)
 {
-    enum op_cost cost = op_info(op)->cost;
-    return cost == COST_DOT || cost == COST_CONVOLUTION;
+    enum op_cost cost = op_info(in->op)->cost;
+    return cost == COST_DOT || cost == COST_CONVOLUTION || (in->op == OP_KERNEL && in->kernel->product_flop > 0);
 }
 
 static int traffic_init(struct traffic *t, bool by_scope, struct arena *a, struct error *err)
@@ -169,7 +174,7 @@ static int traffic_init(struct traffic *t, bool by_scope, struct arena *a, struc
         const struct instruction *in = &t->m->instructions[i];
         t->scope[i] = name_index(scopes, &n_scopes, in->scope);
         t->seen[i] = -1;
-        t->product[t->scope[i]] |= is_product(in->op);
+        t->product[t->scope[i]] |= is_product(in);
         t->group[i] = row_of(in, by_scope, t->rows, t->n_rows);
     }
     int *end = arena_new(a, int, n_scopes + 1, err); // of each scope's instructions in the order

@@ -384,6 +384,11 @@ int op_infer(const struct instruction *in, const struct shape *s, struct shape *
         return infer_concatenate(in, s, out, err);
     case OPC_PAD:
         return infer_pad(in, s, out, err);
+    case OPC_KERNEL:
+        *out = in->shape;
+        if (!in->kernel || !in->kernel->target || !in->kernel->attributes)
+            return BAD("has no target");
+        return 0;
     case OPC_REVERSE:
         *out = s[0];
         return check_dimensions(in, &s[0], &(unsigned){0}, err);

@@ -56,6 +56,14 @@ enum instruction_flag {
     FLAG_MODEL_ROUNDING = 2, // this convert is a rounding that belongs to the model: retyping leaves it
 };
 
+// A call of a kernel, which stands for instructions that it does the work of, and what those cost.
+struct kernel_call {
+    const char *target;     // the name it is registered under: "assay.product"
+    const char *attributes; // as a dictionary of MLIR holds them, without braces: "eps = 1.0e-6 : f64"; may be ""
+    enum dtype product_type;
+    double product_flop, element_flop, transcendentals;
+};
+
 struct instruction {
     enum opcode op;
     struct shape shape; // of the result
@@ -81,6 +89,7 @@ struct instruction {
     enum constant_kind constant;
     double splat;
     const double *dense;
+    const struct kernel_call *kernel;
     int parameter; // index into module.parameters
 };
 

@@ -68,6 +68,7 @@ static const struct op_info table[OP_COUNT] = {
     OTHER(OP_DOT, "dot_general", 2, 2, OPC_DOT, COST_DOT),
     OTHER(OP_CONVOLUTION, "convolution", 2, 2, OPC_CONVOLUTION, COST_CONVOLUTION),
     OTHER(OP_REDUCE, "reduce", 2, 2, OPC_REDUCE, COST_REDUCE),
+    OTHER(OP_KERNEL, "custom_call", 1, 8, OPC_KERNEL, COST_KERNEL),
 };
 
 const struct op_info *op_info(enum opcode op)

@@ -69,6 +69,8 @@ enum opcode {
     // = behind each spatial dimension, axis = groups; result [batch, spatial..., out] in the given dtype
     OP_CONVOLUTION,
     OP_REDUCE, // operands x, init; a = dimensions; reducer
+    // What XLA and numpy know ends here.
+    OP_KERNEL, // kernel: a call of one of our CPU kernels (kernels/); shape given. Put in by the last pass of all
     OP_COUNT
 };
 
@@ -97,6 +99,7 @@ enum op_class {
     OPC_DOT,
     OPC_CONVOLUTION,
     OPC_REDUCE,
+    OPC_KERNEL,
 };
 
 enum op_cost {
@@ -105,6 +108,7 @@ enum op_cost {
     COST_TRANSCENDENTAL, // counted apart, one per output element
     COST_DOT,            // 2 * output elements * contracted extent
     COST_CONVOLUTION,    // 2 * output elements * kernel elements per output channel, taps on padding included
+    COST_KERNEL,         // what the instructions that it stands for cost
     COST_REDUCE,         // (input elements - output elements) of the reducer
 };
 

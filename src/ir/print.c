@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ir/cost.h"
 #include "ir/module.h"
 #include "num/convert.h"
 
@@ -173,8 +174,33 @@ static void print_gather(struct str *out, const struct shape *table, int index_r
     str_add(out, ", indices_are_sorted = false");
 }
 
-static void print_attributes(struct str *out, const struct module *m, const struct instruction *in)
+// Dense row-major operands and result, as the kernels take them, and what the call costs for whoever prices the program
+// that the compiler made of it.
+static void print_kernel(struct str *out, const struct module *m, int i)
 {
+    const struct instruction *in = &m->instructions[i];
+    const struct kernel_call *k = in->kernel;
+    struct cost cost;
+    cost_instruction(m, i, &cost);
+    str_addf(out, "call_target_name = \"%s\", api_version = 4 : i32, has_side_effect = false, ", k->target);
+    str_addf(out, "backend_config = {cost_estimate = \"flops:%.0f transcendentals:%.0f bytes_accessed:%.0f\"%s%s}, ",
+             k->product_flop + k->element_flop, k->transcendentals, cost.bytes, *k->attributes ? ", " : "",
+             k->attributes);
+    str_add(out, "operand_layouts = [");
+    for (int o = 0; o <= in->n_operands; o++) {
+        const struct shape *s = o < in->n_operands ? &m->instructions[in->operands[o]].shape : &in->shape;
+        str_add(out, o == in->n_operands ? "], result_layouts = [" : o ? ", " : "");
+        str_add(out, s->rank ? "dense<[" : "dense<");
+        for (int d = s->rank - 1; d >= 0; d--)
+            str_addf(out, "%d%s", d, d ? ", " : "]");
+        str_addf(out, "> : tensor<%dxindex>", s->rank);
+    }
+    str_add_char(out, ']');
+}
+
+static void print_attributes(struct str *out, const struct module *m, int i)
+{
+    const struct instruction *in = &m->instructions[i];
     static const char *const directions[] = {"EQ", "NE", "GE", "GT", "LE", "LT"};
     const struct shape *x = in->n_operands ? &m->instructions[in->operands[0]].shape : NULL;
     switch (in->op) {
@@ -227,6 +253,9 @@ static void print_attributes(struct str *out, const struct module *m, const stru
     case OP_CONVOLUTION:
         print_convolution(out, in);
         break;
+    case OP_KERNEL:
+        print_kernel(out, m, i);
+        break;
     default:
         break;
     }
@@ -271,7 +300,7 @@ static void print_instruction(struct str *out, const struct module *m, int i)
     size_t before = out->length;
     str_add(out, " {");
     size_t open = out->length;
-    print_attributes(out, m, in);
+    print_attributes(out, m, i);
     if (out->length == open && !out->failed) { // nothing to say: take the brace back
         out->length = before;
         out->text[before] = '\0';

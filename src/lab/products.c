@@ -21,7 +21,8 @@ static int is_product(const struct hlo_module *m, const struct hlo_instruction *
         return 0;
     int rc = hlo_attributes_read(&a, m, in, arena, err);
     struct slice target = a.custom_call_target;
-    *is = !rc && (holds(target, "gemm") || holds(target, "matmul") || holds(target, "dot") || holds(target, "conv"));
+    *is = !rc && (holds(target, "gemm") || holds(target, "matmul") || holds(target, "dot") ||
+                  holds(target, "product") || holds(target, "conv"));
     return rc;
 }
 

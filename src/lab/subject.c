@@ -23,6 +23,15 @@ static int compile(struct subject *s, const struct module *m, struct worker_exec
     struct worker_shape *shapes = arena_new(&s->arena, struct worker_shape, m->n_parameters, err);
     if (!shapes)
         return ERR_MEMORY;
+    struct module called;
+    struct kernels_chosen *chosen = want_optimized ? &s->kernels : &(struct kernels_chosen){0};
+    if (worker_info(s->worker)->kernels) {
+        module_init(&called, &s->arena, m->name);
+        int failed = kernels_choose(m, KERNELS_LEAST_FLOP, &called, chosen, err);
+        if (failed)
+            return failed;
+        m = &called;
+    }
     for (int i = 0; i < m->n_parameters; i++)
         shapes[i] = wire_shape(&m->instructions[m->parameters[i].instruction].shape);
     int rc = module_print(m, text, err);
@@ -316,6 +325,40 @@ int subject_run_all(struct subject *s, const struct workload *w, double *out, st
             return rc;
     }
     return 0;
+}
+
+// ---- kernels
+
+void subject_kernels_json(const struct subject *s, struct jw *w)
+{
+    const struct worker_info *i = worker_info(s->worker);
+    jw_key(w, "kernels");
+    jw_object(w);
+    jw_kv_string(w, "with", i->kernels);
+    jw_kv_string(w, "absent", i->no_kernels);
+    jw_key(w, "calls");
+    jw_object(w);
+    for (int k = 0; k < KERNEL_KINDS; k++) {
+        if (s->kernels.count[k])
+            jw_kv_int(w, kernel_name((enum kernel_kind)k), s->kernels.count[k]);
+    }
+    jw_object_end(w);
+    jw_object_end(w);
+}
+
+void subject_kernels_text(const struct subject *s, struct str *out)
+{
+    const struct worker_info *i = worker_info(s->worker);
+    size_t before = out->length;
+    for (int k = 0; k < KERNEL_KINDS; k++) {
+        if (s->kernels.count[k])
+            str_addf(out, "%s%d %s", out->length > before ? ", " : "kernels: ", s->kernels.count[k],
+                     kernel_name((enum kernel_kind)k));
+    }
+    if (i->no_kernels)
+        str_addf(out, "kernels: none (%s)", i->no_kernels);
+    else if (i->kernels)
+        str_addf(out, out->length > before ? " (%s)" : "kernels: none of use here (%s)", i->kernels);
 }
 
 // ---- instrumented run

@@ -5,6 +5,7 @@
 #define LAB_SUBJECT_H
 
 #include "ir/policy.h"
+#include "kernels/choose.h"
 #include "lab/workload.h"
 #include "num/quantize.h"
 #include "worker/worker.h"
@@ -29,6 +30,7 @@ struct subject {
     struct module module;
     struct worker *worker;
     struct worker_executable program;
+    struct kernels_chosen kernels; // calls in the program; all 0 when the worker has none
     bool compiled;
     struct str text; // the lowered program
     int *results;    // room for the outputs of one run
@@ -61,6 +63,12 @@ int subject_open_module(struct subject *s, const struct module *module, const st
 // A module that runs as it is, with its weights from the workload's checkpoint.
 int subject_open_bound(struct subject *s, const struct workload *w, const struct module *module, const char *label,
                        const struct worker_options *worker, struct error *err);
+
+// "kernels": {"with": "oneDNN 3.2.0 (avx512_bf16), 2 threads" or null, "absent": why not or null, "calls": {"product":
+// 12}}: which kernels the program calls, and how often each.
+void subject_kernels_json(const struct subject *s, struct jw *w);
+// The same in words for a person: "kernels: 12 product (oneDNN ...)", "kernels: none (why)"; "" when not asked for.
+void subject_kernels_text(const struct subject *s, struct str *out);
 
 // Uploads one batch of the workload as the inputs (frees the ones before).
 int subject_set_batch(struct subject *s, const struct workload *w, size_t batch, struct error *err);

@@ -8,11 +8,14 @@
 #include "base/file.h"
 #include "models/bert.h"
 #include "models/block.h"
+#include "models/flux2.h"
 #include "models/program.h"
 
 #define NAMES                                                                                                          \
-    "builtin:minilm, builtin:transformer-block[:HIDDENxHEADSxMLP], builtin:gemm:MxKxN:TYPE, builtin:copy:N, and for "  \
-    "pricing builtin:flux2-klein-4b, flux2-klein-9b, flux2-klein-base-4b, flux2-klein-base-9b"
+    "builtin:minilm, builtin:transformer-block[:HIDDENxHEADSxMLP], builtin:gemm:MxKxN:TYPE, builtin:copy:N, "          \
+    "builtin:flux2-single:TOKENS and builtin:flux2-double:TOKENS (one block of FLUX.2 klein 4B), "                     \
+    "builtin:flux2-decoder:PIXELS, and for pricing builtin:flux2-klein-4b, flux2-klein-9b, flux2-klein-base-4b, "      \
+    "flux2-klein-base-9b"
 
 bool model_is_builtin(const char *workload)
 {
@@ -67,6 +70,28 @@ static int copy(const char *spec, struct module *m, struct error *err)
     return builder_finish(&b, err);
 }
 
+// Parts of FLUX.2 klein 4B: a block for TOKENS tokens, text included, and the image decoder for PIXELS by PIXELS.
+static int flux2_part(const char *name, struct module *m, struct error *err)
+{
+    static const char *const kinds[3] = {"flux2-single:", "flux2-double:", "flux2-decoder:"};
+    const struct flux2_config *c = flux2_builtin("flux2-klein-4b");
+    for (int i = 0; i < 3; i++) {
+        int64_t n, rows, columns;
+        size_t prefix = strlen(kinds[i]);
+        if (strncmp(name, kinds[i], prefix) != 0)
+            continue;
+        if (!parse_i64(name + prefix, &n) || (i < 2 && (n <= c->text_tokens || n > 65536)))
+            return error_set(err, ERR_USAGE, name, "ends in a number: of tokens above %" PRId64 ", or of pixels",
+                             c->text_tokens);
+        if (i < 2)
+            return flux2_block_module(c, i == 0, n - c->text_tokens, m, err);
+        int rc = flux2_tokens(n, n, &rows, &columns, err);
+        struct flux2_build how = {.batch = 1, .rows = rows, .columns = columns};
+        return rc ? rc : flux2_decoder_module(c, &how, m, err);
+    }
+    return 1;
+}
+
 static int exported(const char *path, const struct model_shape *shape, struct module *m, bool *fixed, struct error *err)
 {
     struct program p;
@@ -104,6 +129,9 @@ int model_module(const char *workload, const struct model_shape *shape, struct m
         }
         if (strncmp(name, BLOCK_NAME, strlen(BLOCK_NAME)) == 0)
             return block_module(name, shape, m, err);
+        int part = flux2_part(name, m, err);
+        if (part <= 0)
+            return part;
         if (strcmp(name, "minilm") != 0)
             return error_set(err, ERR_USAGE, workload, "there is no such workload; there is " NAMES);
         bert_minilm(&bert);

@@ -391,6 +391,38 @@ int flux2_dit_module(const struct flux2_config *f, const struct flux2_build *how
     return builder_finish(b, err);
 }
 
+int flux2_block_module(const struct flux2_config *f, bool single, int64_t image_tokens, struct module *m,
+                       struct error *err)
+{
+    const struct flux2_dit_config *c = &f->dit;
+    struct maker k = {
+        .c = c, .batch = 1, .text = f->text_tokens, .image = image_tokens, .hidden = c->heads * c->head_dim};
+    struct builder *b = &k.b;
+    static const char *const names[2] = {"text", "image"}, *const modulations[2] = {"text_modulation", "modulation"};
+    int x[2], vectors[2];
+    builder_init(b, m);
+    builder_scope(b, MODULATE, "inputs");
+    for (int i = 0; i < 2; i++) {
+        struct shape tokens = SHAPE(DT_F32, 1, i ? k.image : k.text, k.hidden),
+                     vector = SHAPE(DT_F32, 1, (single ? 3 : 6) * k.hidden);
+        x[i] = builder_store(b, build_convert(b, build_parameter(b, ROLE_INPUT, names[i], tokens, NULL), DT_F32));
+        if (i || !single)
+            vectors[i] = build_parameter(b, ROLE_INPUT, modulations[i], vector, NULL);
+    }
+    struct shape angles = SHAPE(DT_F32, k.text + k.image, c->head_dim / 2);
+    k.cosine = build_parameter(b, ROLE_INPUT, "rope_cos", angles, NULL);
+    k.sine = build_parameter(b, ROLE_INPUT, "rope_sin", angles, NULL);
+    if (single) {
+        int z = builder_store(b, build_concatenate(b, x, 2, 1));
+        build_result(b, "tokens", single_block(&k, 0, z, vectors[1]));
+    } else {
+        double_block(&k, 0, x, vectors);
+        for (int i = 0; i < 2; i++)
+            build_result(b, names[i], x[i]);
+    }
+    return builder_finish(b, err);
+}
+
 int flux2_text_module(const struct flux2_config *c, int64_t batch, bool trace_layers, struct module *m,
                       struct error *err)
 {

@@ -72,6 +72,11 @@ int flux2_dit_module(const struct flux2_config *c, const struct flux2_build *how
 // "modulation.image", "modulation.single", "modulation.out"; and "nonfinite" s32, of the context's values.
 int flux2_prepare_module(const struct flux2_config *c, const struct flux2_build *how, struct module *m,
                          struct error *err);
+// One block of it by itself, the first double or single one, for timing: "tokens", or "text" and "image", from inputs
+// of the same names ("text" and "image" for both kinds), "modulation" f32 [1, 3 or 6 times hidden] ("text_modulation"
+// for the text of a double one), "rope_cos" and "rope_sin".
+int flux2_block_module(const struct flux2_config *c, bool single, int64_t image_tokens, struct module *m,
+                       struct error *err);
 // "image" from "latent" [batch, tokens, channels].
 int flux2_decoder_module(const struct flux2_config *c, const struct flux2_build *how, struct module *m,
                          struct error *err);

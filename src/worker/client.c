@@ -216,8 +216,28 @@ static int keep_info(struct worker *w, const struct msg_hello_reply *m, struct e
     i->n_devices = m->n_devices;
     i->device = m->device;
     i->client_create_ns = m->client_create_ns;
+    i->kernels = m->kernels ? worker_keep_text(w, m->kernels, err) : NULL;
+    if (m->no_kernels)
+        i->no_kernels = worker_keep_text(w, m->no_kernels, err);
     i->devices = worker_keep_devices(w, m->devices, m->n_devices, err);
     return err->code;
+}
+
+// The file that kernels need, or why there are none.
+static const char *kernels_library(struct worker *w, const char *device)
+{
+    struct error why = {0};
+    struct str path;
+    str_init(&path);
+    const char *file = NULL;
+    if (strcmp(device, "cpu") != 0 && strncmp(device, "cpu:", 4) != 0)
+        w->info.no_kernels = "they are for the CPU";
+    else if (worker_find_onednn(&path, &why) == 0)
+        file = worker_keep_text(w, str_text(&path), &why);
+    else
+        w->info.no_kernels = worker_keep_text(w, why.message, &why);
+    str_release(&path);
+    return file;
 }
 
 static int hello(struct worker *w, const struct worker_options *o, const char *device, struct error *err)
@@ -230,7 +250,8 @@ static int hello(struct worker *w, const struct worker_options *o, const char *d
                           .device = device,
                           .cpu_device_count = o->cpu_device_count,
                           .threads = o->threads,
-                          .compile_only = o->compile_only};
+                          .compile_only = o->compile_only,
+                          .onednn = o->kernels && !o->compile_only ? kernels_library(w, device) : NULL};
     msg_hello(&request, &m);
     int rc = call_run(w, &c, err);
     if (!rc) {

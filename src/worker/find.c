@@ -98,13 +98,9 @@ static bool try_under(struct str *path, struct str *tried, const char *dir, cons
     return found;
 }
 
-static bool find_plugin(struct str *path, struct str *tried, const struct plugin_place *p)
+// Beside the program, where the set-up puts things, and where `make install` does.
+static bool find_beside(struct str *path, struct str *tried, const struct plugin_place *p)
 {
-    if (try_search_path(path, tried, p))
-        return true;
-    const char *named = p->env ? getenv(p->env) : NULL;
-    if (named && *named && try_path(path, tried, named, NULL))
-        return true;
     struct str own;
     str_init(&own);
     bool found = false;
@@ -120,6 +116,13 @@ static bool find_plugin(struct str *path, struct str *tried, const struct plugin
     }
     str_release(&own);
     return found || try_names(path, tried, ASSAY_PREFIX "/lib/assay", p);
+}
+
+static bool find_plugin(struct str *path, struct str *tried, const struct plugin_place *p)
+{
+    const char *named = p->env ? getenv(p->env) : NULL;
+    return try_search_path(path, tried, p) || (named && *named && try_path(path, tried, named, NULL)) ||
+           find_beside(path, tried, p);
 }
 
 // The kinds of device whose plugin is here, as "cpu, tpu", or "none".
@@ -178,6 +181,23 @@ int worker_find_plugin(const char *device, struct str *path, struct error *err)
     str_release(&candidate);
     str_release(&tried);
     return rc ? rc : str_check(path, err);
+}
+
+int worker_find_onednn(struct str *path, struct error *err)
+{
+    static const struct plugin_place place = {"onednn", {"libdnnl.so.3"}, {"onednn/lib"}, NULL, NULL};
+    const char *named = getenv("ASSAY_ONEDNN_PATH");
+    struct str tried;
+    str_init(&tried);
+    bool found = named && *named ? try_path(path, &tried, named, NULL) : find_beside(path, &tried, &place);
+    int rc = found
+                 ? str_check(path, err)
+                 : error_set(err, ERR_DEVICE, "oneDNN",
+                             "oneDNN is not here; scripts/setup fetches it, and ASSAY_ONEDNN_PATH names it elsewhere; "
+                             "looked for: %s",
+                             str_text(&tried));
+    str_release(&tried);
+    return rc;
 }
 
 int worker_find_program(const char *wanted, struct str *path, struct error *err)

@@ -76,6 +76,7 @@ void msg_hello(struct wire *w, struct msg_hello *m)
     wire_i32(w, &m->cpu_device_count);
     wire_i32(w, &m->threads);
     wire_bool(w, &m->compile_only);
+    wire_text(w, &m->onednn);
     w->failed |= !m->version || !m->plugin_path || !m->device;
 }
 
@@ -91,6 +92,8 @@ void msg_hello_reply(struct wire *w, struct msg_hello_reply *m)
     wire_array(w, (void **)&m->devices, &m->n_devices, WORKER_MAX_DEVICES, sizeof *m->devices, device);
     wire_size(w, &m->device);
     wire_u64(w, &m->client_create_ns);
+    wire_text(w, &m->kernels);
+    wire_text(w, &m->no_kernels);
     w->failed |= m->n_devices ? m->device >= m->n_devices : m->device != 0;
 }
 

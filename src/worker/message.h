@@ -26,6 +26,7 @@ struct msg_hello {
     const char *plugin_path, *device;
     int cpu_device_count, threads;
     bool compile_only;
+    const char *onednn; // the library for our kernels; NULL: no kernels
 };
 struct msg_hello_reply {
     const char *version;
@@ -34,6 +35,7 @@ struct msg_hello_reply {
     struct worker_device *devices;
     size_t n_devices, device;
     uint64_t client_create_ns;
+    const char *kernels, *no_kernels; // what they compute with, or NULL and why there are none
 };
 
 struct msg_compile {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "kernels/kernels.h"
 #include "worker/host_limits.h"
 #include "worker/server_state.h"
 
@@ -173,6 +174,12 @@ int server_hello(struct server *s, struct server_request *r, struct error *err)
         rc = open_client(s, &m, &out, err);
     if (rc)
         return rc;
+    char kernels[KERNELS_TEXT];
+    struct error none = {0};
+    if (m.onednn && kernels_register(s->plugin, m.onednn, kernels, &none) == 0)
+        out.kernels = kernels;
+    else if (m.onednn) // it works without them, and the caller says so
+        out.no_kernels = none.message;
     const struct plugin_info *p = plugin_info(s->plugin);
     out.api_major = p->api_major;
     out.api_minor = p->api_minor;

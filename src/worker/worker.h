@@ -30,6 +30,7 @@ struct worker_options {
     const char *plugin_path; // NULL: worker_find_plugin for `device`
     const char *device;      // "cpu", "gpu", "tpu", "tpu:0"; NULL: "cpu"
     bool compile_only;       // no client is made and no device needed: worker_topology and worker_compile_for
+    bool kernels;            // load our own CPU kernels where they can be (worker_info.kernels)
     bool skip_hash;          // plugin_sha256 stays empty: a quarter of a second for a file of 467 MB
     // "NAME=VALUE" sets and "NAME" removes variables for the worker, before the plugin is loaded; ended by NULL.
     const char *const *env;   // NULL: none
@@ -62,6 +63,9 @@ struct worker_info {
     size_t device; // index in devices of the one used
     uint64_t client_create_ns;
     int pid; // of the worker
+    // What our CPU kernels compute with ("oneDNN 3.2.0 (avx512_bf16), 2 threads"); a program for this worker may then
+    // call them. NULL: there are none, and no_kernels says why (NULL when they were not asked for).
+    const char *kernels, *no_kernels;
 };
 
 // Starts the program, loads the plugin, creates the client, selects the device. ERR_DEVICE: no plugin (says where it
@@ -254,5 +258,8 @@ void worker_failure_describe(const struct worker_failure *f, struct str *out);
 // Finds the plugin of a device ("cpu", "gpu", "tpu", "tpu:0"). Looked for in: ASSAY_PLUGIN_PATH (a file, or directories
 // separated by ':'), beside the program, ../lib/assay, ../third_party/..., PREFIX/lib/assay. ERR_DEVICE lists where.
 int worker_find_plugin(const char *device, struct str *path, struct error *err);
+// oneDNN, which our CPU kernels call: the file that ASSAY_ONEDNN_PATH names, else looked for as a plugin is. ERR_DEVICE
+// lists where.
+int worker_find_onednn(struct str *path, struct error *err);
 
 #endif

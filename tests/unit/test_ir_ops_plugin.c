@@ -157,7 +157,7 @@ TEST(ir_ops_plugin_shapes)
 }
 TEST(ir_ops_plugin_products)
 {
-    check_range(false, OP_DOT, OP_COUNT - 1, "");
+    check_range(false, OP_DOT, OP_REDUCE, "");
 }
 TEST(ir_ops_old_plugin_unary)
 {
@@ -173,7 +173,7 @@ TEST(ir_ops_old_plugin_shapes)
 }
 TEST(ir_ops_old_plugin_products)
 {
-    check_range(true, OP_DOT, OP_COUNT - 1, "");
+    check_range(true, OP_DOT, OP_REDUCE, "");
 }
 
 // The same without a plugin: no operation is added to the table without a case, and no case names another.
@@ -185,7 +185,7 @@ TEST(ir_ops_have_cases)
     const json_t *all = json_object_get(f.root, "cases");
     for (size_t i = 0; i < json_array_size(all); i++)
         cases[ir_case_opcode(ir_case_text(json_array_get(all, i), "op"))]++;
-    for (int op = 0; op < OP_COUNT; op++) {
+    for (int op = 0; op < OP_KERNEL; op++) {
         if (!CHECK(cases[op] > 0))
             printf("  no case for %s\n", op_info((enum opcode)op)->name);
     }

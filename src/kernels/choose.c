@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
+#include "ir/cost.h"
+#include "ir/retype.h"
+#include "kernels/choose_part.h"
+
+int chooser_from(const struct chooser *c, int i, enum opcode op, int operand, bool only)
+{
+    if (i < 0)
+        return -1;
+    const struct instruction *in = chooser_at(c, i);
+    int x = in->op == op && operand < in->n_operands ? in->operands[operand] : -1;
+    return x >= 0 && (!only || c->uses[x] == 1) ? x : -1;
+}
+
+static int count_uses(struct chooser *c, struct error *err)
+{
+    const struct module *m = c->m;
+    c->uses = arena_new(c->arena, int, m->n_instructions, err);
+    c->choices = arena_new(c->arena, struct choice *, m->n_instructions, err);
+    if (!c->uses || !c->choices)
+        return ERR_MEMORY;
+    for (int i = 0; i < m->n_instructions; i++) {
+        for (int k = 0; k < m->instructions[i].n_operands; k++)
+            c->uses[m->instructions[i].operands[k]]++;
+    }
+    for (int i = 0; i < m->n_results; i++)
+        c->uses[m->results[i]]++;
+    return 0;
+}
+
+static int find_choices(struct chooser *c, struct error *err)
+{
+    static bool (*const kinds[])(const struct chooser *, int, struct choice *) = {choose_product};
+    for (int i = 0; i < c->m->n_instructions; i++) {
+        struct choice found = {0};
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds && !c->choices[i]; k++) {
+            if (!kinds[k](c, i, &found))
+                continue;
+            c->choices[i] = arena_new(c->arena, struct choice, 1, err);
+            if (!c->choices[i])
+                return ERR_MEMORY;
+            *c->choices[i] = found;
+        }
+    }
+    return 0;
+}
+
+// What is used when the calls are in: a mark per instruction.
+static bool *find_used(const struct chooser *c, struct error *err)
+{
+    const struct module *m = c->m;
+    bool *used = arena_new(c->arena, bool, m->n_instructions, err);
+    for (int i = 0; used && i < m->n_results; i++)
+        used[m->results[i]] = true;
+    for (int i = m->n_instructions - 1; used && i >= 0; i--) {
+        const struct choice *call = c->choices[i];
+        int n = call ? call->n_operands : m->instructions[i].n_operands;
+        for (int k = 0; k < n && used[i]; k++)
+            used[call ? call->operands[k] : m->instructions[i].operands[k]] = true;
+    }
+    return used;
+}
+
+// Adds to `cost` what instruction i and those before it cost that only it needs. `seen` are those that are in the
+// program, and those that were added before.
+static void add_region(const struct chooser *c, int i, bool *seen, struct cost *cost)
+{
+    const struct instruction *in = chooser_at(c, i);
+    struct cost one;
+    seen[i] = true;
+    cost_instruction(c->m, i, &one);
+    cost_add(cost, &one);
+    for (int k = 0; k < in->n_operands; k++) {
+        if (!seen[in->operands[k]])
+            add_region(c, in->operands[k], seen, cost);
+    }
+}
+
+static int as_taken(struct builder *b, int x, const struct shape *s)
+{
+    return x < 0 || shape_same_dims(builder_shape(b, x), s) ? x : build_reshape(b, x, s->rank, s->dims);
+}
+
+static int append_call(struct chooser *c, struct builder *b, int i, const int *map, bool *seen)
+{
+    const struct choice *call = c->choices[i];
+    const struct instruction *in = chooser_at(c, i);
+    struct cost cost = {0};
+    int operands[CHOICE_MAX_OPERANDS];
+    add_region(c, i, seen, &cost);
+    struct kernel_call k = {.target = kernel_target(call->kind),
+                            .attributes = call->attributes,
+                            .product_type = DT_F32,
+                            .element_flop = cost.element_flop,
+                            .transcendentals = cost.transcendentals};
+    for (int t = 0; t < DT_COUNT; t++) {
+        if (cost.product_flop[t] > k.product_flop) // a call has products of one type
+            k.product_type = (enum dtype)t, k.product_flop = cost.product_flop[t];
+    }
+    builder_place(b, in);
+    for (int o = 0; o < call->n_operands; o++)
+        operands[o] = as_taken(b, map[call->operands[o]], &call->shapes[o]);
+    struct instruction out = {
+        .op = OP_KERNEL, .shape = in->shape, .operands = operands, .n_operands = call->n_operands, .kernel = &k};
+    return builder_append(b, &out);
+}
+
+int kernels_choose(const struct module *from, double least_flop, struct module *to, struct kernels_chosen *chosen,
+                   struct error *err)
+{
+    struct chooser c = {.m = from, .arena = to->arena, .least_flop = least_flop};
+    struct builder b;
+    memset(chosen, 0, sizeof *chosen);
+    int rc = count_uses(&c, err);
+    if (!rc)
+        rc = find_choices(&c, err);
+    bool *used = rc ? NULL : find_used(&c, err), *seen = arena_new(to->arena, bool, from->n_instructions, err);
+    int *map = arena_new(to->arena, int, from->n_instructions, err);
+    if (!used || !seen || !map)
+        return rc ? rc : ERR_MEMORY;
+    builder_init(&b, to);
+    memcpy(seen, used, (size_t)from->n_instructions * sizeof *seen);
+    for (int i = 0; i < from->n_instructions; i++) {
+        map[i] = -1;
+        if (used[i] && c.choices[i]) {
+            chosen->count[c.choices[i]->kind]++;
+            map[i] = append_call(&c, &b, i, map, seen);
+        } else if (used[i] || from->instructions[i].op == OP_PARAMETER) {
+            map[i] = rewrite_copy(&b, from, &from->instructions[i], map);
+        }
+    }
+    for (int i = 0; i < from->n_results; i++)
+        build_result(&b, from->result_names[i], map[from->results[i]]);
+    return builder_finish(&b, err);
+}

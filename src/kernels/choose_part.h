@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the pass share: choose.c walks the module, the others recognise what a kernel does.
+#ifndef KERNELS_CHOOSE_PART_H
+#define KERNELS_CHOOSE_PART_H
+
+#include "base/str.h"
+#include "kernels/choose.h"
+
+#define CHOICE_MAX_OPERANDS 8
+
+// A call that takes an instruction's place.
+struct choice {
+    enum kernel_kind kind;
+    int operands[CHOICE_MAX_OPERANDS];
+    int n_operands;
+    struct shape shapes[CHOICE_MAX_OPERANDS]; // as the kernel takes them; other than the operand's: reshaped
+    char attributes[160];
+};
+
+struct chooser {
+    const struct module *m;
+    int *uses;               // of each value, results included
+    struct choice **choices; // of each instruction, NULL: it stays
+    struct arena *arena;
+    double least_flop;
+};
+
+static inline const struct instruction *chooser_at(const struct chooser *c, int i)
+{
+    return &c->m->instructions[i];
+}
+
+// The operand of instruction i when it is of that kind, else -1; with `only`, when nothing else uses it.
+int chooser_from(const struct chooser *c, int i, enum opcode op, int operand, bool only);
+
+// Each looks at instruction i as the last one of what its kernel does, and fills *out and returns true when it is.
+bool choose_product(const struct chooser *c, int i, struct choice *out);
+
+#endif

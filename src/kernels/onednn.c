@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/onednn.h"
+
+#include <dlfcn.h>
+#include <dnnl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_KEPT 256 // operations
+// Operations of oneDNN ask for a megabyte or two; more than this means that one packs a whole weight.
+#define MAX_SCRATCH ((size_t)512 << 20)
+
+#define FUNCTIONS(X)                                                                                                   \
+    X(dnnl_version)                                                                                                    \
+    X(dnnl_get_effective_cpu_isa)                                                                                      \
+    X(dnnl_set_primitive_cache_capacity)                                                                               \
+    X(dnnl_engine_create)                                                                                              \
+    X(dnnl_stream_create)                                                                                              \
+    X(dnnl_stream_wait)                                                                                                \
+    X(dnnl_memory_desc_create_with_strides)                                                                            \
+    X(dnnl_memory_desc_destroy)                                                                                        \
+    X(dnnl_memory_desc_get_size)                                                                                       \
+    X(dnnl_memory_create)                                                                                              \
+    X(dnnl_memory_destroy)                                                                                             \
+    X(dnnl_memory_set_data_handle)                                                                                     \
+    X(dnnl_primitive_attr_create)                                                                                      \
+    X(dnnl_primitive_attr_destroy)                                                                                     \
+    X(dnnl_primitive_attr_set_scratchpad_mode)                                                                         \
+    X(dnnl_matmul_primitive_desc_create)                                                                               \
+    X(dnnl_primitive_desc_destroy)                                                                                     \
+    X(dnnl_primitive_desc_query_md)                                                                                    \
+    X(dnnl_primitive_create)                                                                                           \
+    X(dnnl_primitive_execute)                                                                                          \
+    X(dnnl_primitive_destroy)
+
+#define MEMBER(name) __typeof__(name) *name;
+static struct {
+    FUNCTIONS(MEMBER)
+} dnn;
+
+enum { MAX_ROLES = 5 };
+
+// One operation for one shape: the primitive, and a memory object per role whose data is set for every call.
+struct operation {
+    char key[sizeof(struct onednn_product)];
+    size_t key_bytes;
+    dnnl_primitive_t primitive;
+    int roles[MAX_ROLES]; // DNNL_ARG_*
+    dnnl_memory_t memory[MAX_ROLES];
+    int n_roles;
+    size_t scratch_bytes;
+    uint64_t used; // when
+};
+
+static struct {
+    bool open;
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    struct operation kept[MAX_KEPT];
+    uint64_t clock;
+    void *scratch;
+    size_t scratch_bytes;
+    char version[32];
+} state;
+
+static int load(const char *path, struct error *err)
+{
+    // Its threads would spin for milliseconds after every operation and keep the processors from XLA's. Read when
+    // libgomp is loaded.
+    setenv("OMP_WAIT_POLICY", "passive", 0);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!library)
+        return error_set(err, ERR_DEVICE, path, "oneDNN cannot be loaded: %s", dlerror());
+    void *symbol;
+#define FIND(name)                                                                                                     \
+    symbol = dlsym(library, #name);                                                                                    \
+    if (!symbol)                                                                                                       \
+        return error_set(err, ERR_DEVICE, path, "is not oneDNN 3: it has no " #name);                                  \
+    memcpy(&dnn.name, &symbol, sizeof symbol);
+    FUNCTIONS(FIND)
+    const dnnl_version_t *v = dnn.dnnl_version();
+    if (v->major != DNNL_VERSION_MAJOR)
+        return error_set(err, ERR_DEVICE, path, "is oneDNN %d.%d, and not %d.x", v->major, v->minor,
+                         DNNL_VERSION_MAJOR);
+    snprintf(state.version, sizeof state.version, "%d.%d.%d", v->major, v->minor, v->patch);
+    return 0;
+}
+
+int onednn_open(const char *path, struct error *err)
+{
+    if (state.open)
+        return 0;
+    int rc = load(path, err);
+    if (rc)
+        return rc;
+    dnn.dnnl_set_primitive_cache_capacity(0); // what is made is kept here
+    if (dnn.dnnl_engine_create(&state.engine, dnnl_cpu, 0) != dnnl_success ||
+        dnn.dnnl_stream_create(&state.stream, state.engine, dnnl_stream_default_flags) != dnnl_success)
+        return error_set(err, ERR_DEVICE, path, "oneDNN cannot use this CPU");
+    state.open = true;
+    return 0;
+}
+
+const char *onednn_version(void)
+{
+    return state.version;
+}
+
+const char *onednn_isa(void)
+{
+    switch (state.open ? (int)dnn.dnnl_get_effective_cpu_isa() : 0) {
+    case dnnl_cpu_isa_avx512_core_amx_fp16:
+    case dnnl_cpu_isa_avx512_core_amx:
+        return "amx";
+    case dnnl_cpu_isa_avx512_core_fp16:
+    case dnnl_cpu_isa_avx512_core_bf16:
+        return "avx512_bf16";
+    case dnnl_cpu_isa_avx512_core_vnni:
+        return "avx512_vnni";
+    case dnnl_cpu_isa_avx512_core:
+        return "avx512";
+    case dnnl_cpu_isa_avx2_vnni_2:
+    case dnnl_cpu_isa_avx2_vnni:
+    case dnnl_cpu_isa_avx2:
+        return "avx2";
+    default:
+        return "sse";
+    }
+}
+
+static void operation_release(struct operation *o)
+{
+    for (int i = 0; i < o->n_roles; i++)
+        dnn.dnnl_memory_destroy(o->memory[i]);
+    if (o->primitive)
+        dnn.dnnl_primitive_destroy(o->primitive);
+    memset(o, 0, sizeof *o);
+}
+
+// The operation of a key; where there is none, the place of the one not used for longest, emptied: *made is then false.
+static struct operation *operation_of(const void *key, size_t bytes, bool *made)
+{
+    struct operation *oldest = &state.kept[0];
+    for (int i = 0; i < MAX_KEPT; i++) {
+        struct operation *o = &state.kept[i];
+        if (o->primitive && o->key_bytes == bytes && memcmp(o->key, key, bytes) == 0) {
+            *made = true;
+            o->used = ++state.clock;
+            return o;
+        }
+        if (o->used < oldest->used)
+            oldest = o;
+    }
+    operation_release(oldest);
+    memcpy(oldest->key, key, bytes);
+    oldest->key_bytes = bytes;
+    oldest->used = ++state.clock;
+    *made = false;
+    return oldest;
+}
+
+static dnnl_data_type_t type_of(enum dtype t)
+{
+    return t == DT_BF16  ? dnnl_bf16
+           : t == DT_F32 ? dnnl_f32
+           : t == DT_S8  ? dnnl_s8
+           : t == DT_U8  ? dnnl_u8
+           : t == DT_S32 ? dnnl_s32
+                         : dnnl_data_type_undef;
+}
+
+static bool add_role(struct operation *o, int role, const_dnnl_memory_desc_t desc)
+{
+    if (o->n_roles == MAX_ROLES ||
+        dnn.dnnl_memory_create(&o->memory[o->n_roles], desc, state.engine, DNNL_MEMORY_NONE) != dnnl_success)
+        return false;
+    o->roles[o->n_roles++] = role;
+    return true;
+}
+
+// The primitive of a description and the memory objects of its roles; both are given up.
+static bool finish(struct operation *o, dnnl_primitive_desc_t pd, const int *roles, dnnl_memory_desc_t *descs, int n)
+{
+    bool ok = pd && dnn.dnnl_primitive_create(&o->primitive, pd) == dnnl_success;
+    for (int i = 0; i < n; i++) {
+        ok = ok && add_role(o, roles[i], descs[i]);
+        if (descs[i])
+            dnn.dnnl_memory_desc_destroy(descs[i]);
+    }
+    if (ok) {
+        const_dnnl_memory_desc_t scratch = dnn.dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+        o->scratch_bytes = dnn.dnnl_memory_desc_get_size(scratch);
+        ok = o->scratch_bytes <= MAX_SCRATCH && add_role(o, DNNL_ARG_SCRATCHPAD, scratch);
+    }
+    if (pd)
+        dnn.dnnl_primitive_desc_destroy(pd);
+    if (!ok)
+        operation_release(o);
+    return ok;
+}
+
+static int need_scratch(size_t bytes, struct error *err)
+{
+    if (bytes <= state.scratch_bytes)
+        return 0;
+    free(state.scratch);
+    state.scratch_bytes = 0;
+    state.scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (!state.scratch)
+        return error_set(err, ERR_MEMORY, "oneDNN", "no memory for %zu bytes", bytes);
+    state.scratch_bytes = bytes;
+    return 0;
+}
+
+// data[i] belongs to role i; the scratch memory is added.
+static int execute(struct operation *o, void *const *data, struct error *err)
+{
+    dnnl_exec_arg_t args[MAX_ROLES];
+    int rc = need_scratch(o->scratch_bytes, err);
+    if (rc)
+        return rc;
+    for (int i = 0; i < o->n_roles; i++) {
+        bool scratch = o->roles[i] == DNNL_ARG_SCRATCHPAD;
+        dnn.dnnl_memory_set_data_handle(o->memory[i], scratch ? state.scratch : data[i]);
+        args[i] = (dnnl_exec_arg_t){o->roles[i], o->memory[i]};
+    }
+    int status = dnn.dnnl_primitive_execute(o->primitive, state.stream, o->n_roles, args);
+    if (status == dnnl_success)
+        status = dnn.dnnl_stream_wait(state.stream);
+    return status == dnnl_success ? 0 : error_set(err, ERR_INTERNAL, "oneDNN", "an operation failed with %d", status);
+}
+
+static dnnl_primitive_attr_t attributes(void)
+{
+    dnnl_primitive_attr_t a = NULL;
+    if (dnn.dnnl_primitive_attr_create(&a) == dnnl_success)
+        dnn.dnnl_primitive_attr_set_scratchpad_mode(a, dnnl_scratchpad_mode_user);
+    return a;
+}
+
+static dnnl_memory_desc_t describe(int rank, const int64_t *dims, const int64_t *strides, enum dtype t)
+{
+    dnnl_memory_desc_t d = NULL;
+    dnn.dnnl_memory_desc_create_with_strides(&d, rank, dims, type_of(t), strides);
+    return d;
+}
+
+static bool make_product(struct operation *o, const struct onednn_product *p)
+{
+    static const int roles[3] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+    const dnnl_dims_t w_strides = {p->w_rows_are_outputs ? 1 : p->w_stride, p->w_rows_are_outputs ? p->w_stride : 1};
+    dnnl_memory_desc_t d[3] = {describe(2, (dnnl_dims_t){p->m, p->k}, (dnnl_dims_t){p->x_stride, 1}, p->x),
+                               describe(2, (dnnl_dims_t){p->k, p->n}, w_strides, p->w),
+                               describe(2, (dnnl_dims_t){p->m, p->n}, (dnnl_dims_t){p->out_stride, 1}, p->out)};
+    dnnl_primitive_attr_t attr = attributes();
+    dnnl_primitive_desc_t pd = NULL;
+    if (attr && d[0] && d[1] && d[2])
+        dnn.dnnl_matmul_primitive_desc_create(&pd, state.engine, d[0], d[1], NULL, d[2], attr);
+    if (attr)
+        dnn.dnnl_primitive_attr_destroy(attr);
+    return finish(o, pd, roles, d, 3);
+}
+
+int onednn_product(const struct onednn_product *p, const void *x, const void *w, void *out, struct error *err)
+{
+    struct onednn_product key;
+    memset(&key, 0, sizeof key); // padding is compared, too
+    key.m = p->m, key.k = p->k, key.n = p->n;
+    key.x_stride = p->x_stride, key.w_stride = p->w_stride, key.out_stride = p->out_stride;
+    key.x = p->x, key.w = p->w, key.out = p->out;
+    key.w_rows_are_outputs = p->w_rows_are_outputs;
+    bool made;
+    struct operation *o = operation_of(&key, sizeof key, &made);
+    if (!made && !make_product(o, p))
+        return error_set(err, ERR_INTERNAL, "oneDNN", "has no product of %s by %s to %s", dtype_name(p->x),
+                         dtype_name(p->w), dtype_name(p->out));
+    void *const data[3] = {(void *)(uintptr_t)x, (void *)(uintptr_t)w, out};
+    return execute(o, data, err);
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// oneDNN, loaded while the process runs. All but onednn_open is called from the team's thread only. Operations are made
+// for a shape once and kept; what they need for a while comes from one piece of memory that is used again.
+#ifndef KERNELS_ONEDNN_H
+#define KERNELS_ONEDNN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "num/dtype.h"
+
+// ERR_DEVICE: the file is not there, cannot be loaded (a library it needs is missing), or is another major version.
+// Once in a process; it stays loaded.
+int onednn_open(const char *path, struct error *err);
+// "3.2.0"; valid after onednn_open.
+const char *onednn_version(void);
+// The instruction set that it found, as it names it.
+const char *onednn_isa(void);
+
+// out [m, n] = x [m, k] by w: [k, n], or [n, k] when w_rows_are_outputs (as checkpoints store it). Row strides are in
+// elements, so that parts of wider matrices can be read and written in place.
+struct onednn_product {
+    int64_t m, k, n;
+    int64_t x_stride, w_stride, out_stride;
+    enum dtype x, w, out; // bf16 by bf16 to bf16 or f32; f32 by f32 to f32; s8 by s8 to s32
+    bool w_rows_are_outputs;
+};
+// ERR_INTERNAL: oneDNN has no such operation; ERR_MEMORY.
+int onednn_product(const struct onednn_product *p, const void *x, const void *w, void *out, struct error *err);
+
+#endif

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// assay.product: out [..., n] = x [..., k] by a matrix, as oneDNN multiplies, and what often stands behind it.
+//   operands    x; w [n, k] when the attribute rows_are_outputs is 1, else [k, n]; with bit 1 of the attribute `scales`
+//               a factor per row of x, f32 [...]; with bit 2 one per output, f32 [n]
+//   types       x and w bf16, f32 or s8 alike, or x bf16 and w s8 (its codes are widened, a strip of them at a time);
+//               out bf16 or f32, or s32 of s8 without scales
+// Sums are f32, of s8 s32. Factors are applied in f32 to the sums, the row's first, before they are rounded to out.
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/handlers.h"
+#include "kernels/onednn.h"
+#include "kernels/team.h"
+#include "num/convert.h"
+
+#define SCALE_ROWS    1
+#define SCALE_OUTPUTS 2
+// Sums that are still to be scaled, and widened codes, are made in strips of outputs that stay in a second-level
+// cache's reach; a strip has at least so many outputs that the product runs at full speed.
+#define STRIP_BYTES    ((int64_t)8 << 20)
+#define STRIP_MULTIPLE 64
+#define STRIP_LEAST    256
+
+struct product {
+    struct onednn_product p; // of the whole
+    const void *x, *w;
+    const float *rows, *outputs; // factors, NULL without
+    void *out;
+    enum dtype out_type;
+    // Of a strip:
+    void *sums, *widened;
+    int64_t first, count; // outputs
+    struct error *err;
+};
+
+static size_t bytes_of(enum dtype t, int64_t n)
+{
+    return (size_t)n * (size_t)dtype_bits(t) / 8;
+}
+
+// ---- factors
+
+// Rows from..to of the strip: sums, scaled, to the result.
+static void scale_rows(void *context, size_t from, size_t to)
+{
+    const struct product *c = context;
+    float line[512];
+    for (size_t row = from; row < to; row++) {
+        float factor = c->rows ? c->rows[row] : 1;
+        for (int64_t at = 0; at < c->count; at += 512) {
+            int64_t n = c->count - at < 512 ? c->count - at : 512;
+            size_t place = row * (size_t)c->count + (size_t)at;
+            if (c->p.x == DT_S8) {
+                const int32_t *s = (const int32_t *)c->sums + place;
+                for (int64_t i = 0; i < n; i++)
+                    line[i] = (float)s[i] * factor;
+            } else {
+                const float *s = (const float *)c->sums + place;
+                for (int64_t i = 0; i < n; i++)
+                    line[i] = s[i] * factor;
+            }
+            const float *f = c->outputs ? c->outputs + c->first + at : NULL;
+            for (int64_t i = 0; f && i < n; i++)
+                line[i] *= f[i];
+            char *out = (char *)c->out + bytes_of(c->out_type, (int64_t)row * c->p.out_stride + c->first + at);
+            convert_elements(c->out_type, out, DT_F32, line, (size_t)n, NULL);
+        }
+    }
+}
+
+// Rows from..to of the strip of weights: s8 to bf16, which holds all codes.
+static void widen_rows(void *context, size_t from, size_t to)
+{
+    const struct product *c = context;
+    for (size_t row = from; row < to; row++) {
+        const int8_t *src = (const int8_t *)c->w + ((size_t)c->first + row) * (size_t)c->p.k;
+        uint16_t *dst = (uint16_t *)c->widened + row * (size_t)c->p.k;
+        for (int64_t i = 0; i < c->p.k; i++) {
+            float v = (float)src[i];
+            uint32_t bits;
+            memcpy(&bits, &v, sizeof bits);
+            dst[i] = (uint16_t)(bits >> 16);
+        }
+    }
+}
+
+// ---- strips
+
+// The strip's product, into sums, or into the result itself where there is nothing to scale.
+static int multiply_strip(struct product *c, struct threads *pool, struct error *err)
+{
+    struct onednn_product p = c->p;
+    const char *w = (const char *)c->w + bytes_of(p.w, c->first * (p.w_rows_are_outputs ? p.w_stride : 1));
+    void *out = c->sums;
+    p.n = c->count;
+    if (c->widened) {
+        threads_for(pool, (size_t)c->count, 8, widen_rows, c);
+        w = c->widened;
+        p.w = DT_BF16;
+        p.w_stride = p.k;
+    }
+    if (c->sums) {
+        p.out_stride = c->count;
+        p.out = p.x == DT_S8 ? DT_S32 : DT_F32;
+    } else {
+        out = (char *)c->out + bytes_of(p.out, c->first);
+    }
+    int rc = onednn_product(&p, c->x, w, out, err);
+    if (!rc && c->sums)
+        threads_for(pool, (size_t)p.m, 8, scale_rows, c);
+    return rc;
+}
+
+static int run_product(void *context, struct threads *pool, struct error *err)
+{
+    struct product *c = context;
+    const struct onednn_product *p = &c->p;
+    bool scaled = c->rows || c->outputs, widened = p->w == DT_S8 && p->x == DT_BF16;
+    int64_t strip = p->n;
+    if (scaled || widened) {
+        int64_t row = 4 * (scaled ? p->m : 0) + 2 * (widened ? p->k : 0);
+        strip = STRIP_BYTES / row / STRIP_MULTIPLE * STRIP_MULTIPLE;
+        strip = strip < STRIP_LEAST ? STRIP_LEAST : strip;
+        strip = strip > p->n ? p->n : strip;
+    }
+    size_t sums = scaled ? bytes_of(DT_F32, p->m * strip) : 0, wide = widened ? bytes_of(DT_BF16, p->k * strip) : 0;
+    sums = (sums + 63) / 64 * 64;
+    char *memory = sums + wide ? aligned_alloc(64, (sums + wide + 63) / 64 * 64) : NULL;
+    if (sums + wide && !memory)
+        return error_set(err, ERR_MEMORY, "product", "no memory for %zu bytes", sums + wide);
+    c->sums = sums ? memory : NULL;
+    c->widened = wide ? memory + sums : NULL;
+    int rc = 0;
+    for (c->first = 0; c->first < p->n && !rc; c->first += strip) {
+        c->count = p->n - c->first < strip ? p->n - c->first : strip;
+        rc = multiply_strip(c, pool, err);
+    }
+    free(memory);
+    return rc;
+}
+
+// ---- the call
+
+static bool types_fit(enum dtype x, enum dtype w, enum dtype out, bool scaled)
+{
+    if (x == DT_S8)
+        return w == DT_S8 && (scaled ? out == DT_F32 || out == DT_BF16 : out == DT_S32);
+    if (x == DT_F32)
+        return w == DT_F32 && out == DT_F32;
+    return x == DT_BF16 && (w == DT_BF16 || w == DT_S8) && (out == DT_F32 || out == DT_BF16);
+}
+
+static bool is_vector(const struct tensor *t, int64_t n)
+{
+    return t->shape.dtype == DT_F32 && shape_elements(&t->shape) == n;
+}
+
+// What the call says, checked.
+static int open_product(struct product *c, const struct frame *f, struct error *err)
+{
+    const struct shape *x = &f->args[0].shape, *w = &f->args[1].shape, *out = &f->result.shape;
+    bool rows_are_outputs = frame_integer(f, "rows_are_outputs", 1) != 0;
+    int64_t scales = frame_integer(f, "scales", 0);
+    int at = 2;
+    memset(c, 0, sizeof *c);
+    if (x->rank < 1 || w->rank != 2 || out->rank < 1)
+        return error_set(err, ERR_INTERNAL, "product", "of ranks %d and %d", x->rank, w->rank);
+    int64_t k = x->dims[x->rank - 1], n = w->dims[rows_are_outputs ? 0 : 1], m = 1;
+    for (int i = 0; i < x->rank - 1; i++)
+        m *= x->dims[i];
+    c->p = (struct onednn_product){.m = m, .k = k, .n = n, .x_stride = k, .out_stride = n};
+    c->p.w_stride = rows_are_outputs ? k : n;
+    c->p.x = x->dtype, c->p.w = w->dtype, c->p.out = c->out_type = out->dtype;
+    c->p.w_rows_are_outputs = rows_are_outputs;
+    c->x = f->args[0].data, c->w = f->args[1].data, c->out = f->result.data;
+    bool fits = w->dims[rows_are_outputs ? 1 : 0] == k && shape_elements(out) == m * n &&
+                types_fit(x->dtype, w->dtype, out->dtype, scales != 0) &&
+                f->n_args == 2 + (scales & SCALE_ROWS ? 1 : 0) + (scales & SCALE_OUTPUTS ? 1 : 0) &&
+                (rows_are_outputs || x->dtype == w->dtype);
+    if (fits && scales & SCALE_ROWS) {
+        fits = is_vector(&f->args[at], m);
+        c->rows = f->args[at++].data;
+    }
+    if (fits && scales & SCALE_OUTPUTS) {
+        fits = is_vector(&f->args[at], n);
+        c->outputs = f->args[at].data;
+    }
+    return fits ? 0
+                : error_set(err, ERR_INTERNAL, "product", "its operands do not fit each other (%s by %s to %s)",
+                            dtype_name(x->dtype), dtype_name(w->dtype), dtype_name(out->dtype));
+}
+
+XLA_FFI_Error *kernel_product(XLA_FFI_CallFrame *call)
+{
+    struct frame f;
+    struct product c;
+    struct error err = {0};
+    if (frame_is_query(call))
+        return NULL;
+    int rc = frame_open(&f, call, 2, 4, &err);
+    if (!rc)
+        rc = open_product(&c, &f, &err);
+    size_t bytes = rc ? 0 : (size_t)shape_bytes(&f.result.shape);
+    if (!rc && bytes && c.p.k == 0)
+        memset(c.out, 0, bytes); // an empty sum
+    else if (!rc && bytes)
+        rc = team_run(run_product, &c, &err);
+    return frame_close(call, rc, &err);
+}

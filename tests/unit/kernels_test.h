@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests of kernels: a module as XLA runs it, with calls of kernels, and in f64.
+#ifndef TESTS_UNIT_KERNELS_TEST_H
+#define TESTS_UNIT_KERNELS_TEST_H
+
+#include "ir_test.h"
+#include "kernels/choose.h"
+
+// A plugin in this process with kernels registered. False (and the test is skipped) where oneDNN is not here.
+bool kernels_rig_open(struct rig *r);
+
+struct kernels_run {
+    struct kernels_chosen chosen;
+    enum dtype type;                   // of the result
+    int64_t n;                         // its elements
+    void *plain, *kernels;             // result 0, in its type
+    double *plain64, *kernels64, *f64; // as doubles, and of the f64 run
+    double flop[2];                    // product FLOP of both, as ir/cost counts them
+};
+// Runs a module of one result three times on the same arguments (NULL: drawn by `seed`: floats from a normal
+// distribution, codes over their whole range, f32 parameters named "scale..." from 0.5 to 1.5). Calls are put in
+// however small they are. Release in any case.
+bool kernels_run(struct rig *r, const struct module *m, const void *const *args, int seed, struct kernels_run *out);
+void kernels_run_release(struct kernels_run *k);
+// ||kernels - f64|| / ||f64||, and the same for plain.
+double kernels_off(const struct kernels_run *k);
+double kernels_plain_off(const struct kernels_run *k);
+
+#endif

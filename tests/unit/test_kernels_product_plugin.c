@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products as calls of oneDNN, against XLA's own and against f64.
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "kernels/team.h"
+#include "kernels_test.h"
+#include "num/convert.h"
+
+struct product_case {
+    const char *name;
+    int64_t m, k, n;
+    enum dtype x, w, sums, out; // sums: of the product; out: what it is rounded or scaled to
+    bool w_is_transposed;       // [k, n]
+    bool rows, outputs;         // scaled
+};
+
+// x [2, m / 2, k] (or [m, k] for odd m) by w, scaled and rounded as policies write it.
+static void build(struct module *m, const struct product_case *c)
+{
+    struct builder b;
+    builder_init(&b, m);
+    builder_scope(&b, "product", "product");
+    bool split = c->m % 2 == 0;
+    struct shape x_shape = split ? SHAPE(c->x, 2, c->m / 2, c->k) : SHAPE(c->x, c->m, c->k);
+    struct shape row_shape = split ? SHAPE(DT_F32, 2, c->m / 2) : SHAPE(DT_F32, c->m);
+    int x = build_parameter(&b, ROLE_INPUT, "x", x_shape, NULL);
+    struct shape w_shape = c->w_is_transposed ? SHAPE(c->w, c->k, c->n) : SHAPE(c->w, c->n, c->k);
+    int w = build_parameter(&b, ROLE_INPUT, "w", w_shape, NULL);
+    w = build_convert(&b, w, c->x); // codes by wide activations
+    int y = c->w_is_transposed ? build_dot(&b, x, w, 0, NULL, NULL, 1, (int[]){x_shape.rank - 1}, (int[]){0}, c->sums)
+                               : build_linear(&b, x, w, c->sums);
+    if (c->rows || c->outputs)
+        y = build_convert(&b, y, DT_F32);
+    if (c->rows)
+        y = build_binary(
+            &b, OP_MULTIPLY, y,
+            build_broadcast_leading(&b, build_parameter(&b, ROLE_INPUT, "scale_rows", row_shape, NULL), y));
+    if (c->outputs) {
+        int f = build_parameter(&b, ROLE_INPUT, "scale_outputs", SHAPE(DT_F32, c->n), NULL);
+        y = build_binary(&b, OP_MULTIPLY, y, build_broadcast_trailing(&b, f, y));
+    }
+    build_result(&b, "y", build_convert(&b, y, c->out));
+    struct error err = {0};
+    if (!CHECK_INT(builder_finish(&b, &err), 0))
+        printf("  %s: %s\n", err.where, err.message);
+}
+
+static const struct product_case cases[] = {
+    {"bf16", 192, 320, 448, DT_BF16, DT_BF16, DT_F32, DT_BF16, false, false, false},
+    {"bf16 [k, n]", 192, 320, 448, DT_BF16, DT_BF16, DT_F32, DT_BF16, true, false, false},
+    {"bf16 to f32", 128, 640, 96, DT_BF16, DT_BF16, DT_F32, DT_F32, false, false, false},
+    {"bf16 sums", 64, 64, 64, DT_BF16, DT_BF16, DT_BF16, DT_BF16, false, false, false},
+    {"f32", 100, 300, 200, DT_F32, DT_F32, DT_F32, DT_F32, false, false, false},
+    {"s8 sums", 65, 300, 127, DT_S8, DT_S8, DT_S32, DT_S32, false, false, false},
+    {"s8 scaled to bf16", 192, 512, 1344, DT_S8, DT_S8, DT_S32, DT_BF16, false, true, true},
+    {"s8 scaled to f32", 77, 129, 65, DT_S8, DT_S8, DT_S32, DT_F32, false, true, true},
+    {"s8 scaled by output", 34, 64, 48, DT_S8, DT_S8, DT_S32, DT_F32, false, false, true},
+    {"s8 scaled by row", 34, 64, 48, DT_S8, DT_S8, DT_S32, DT_F32, false, true, false},
+    {"bf16 by s8", 96, 256, 512, DT_BF16, DT_S8, DT_F32, DT_BF16, false, false, true},
+    {"bf16 by s8, no scales", 17, 40, 33, DT_BF16, DT_S8, DT_F32, DT_F32, false, false, false},
+    {"bf16 scaled by output", 16, 32, 48, DT_BF16, DT_BF16, DT_F32, DT_BF16, false, false, true},
+    {"one row", 1, 4096, 512, DT_BF16, DT_BF16, DT_F32, DT_BF16, false, false, false},
+    {"one row of s8", 1, 1000, 300, DT_S8, DT_S8, DT_S32, DT_BF16, false, true, true},
+    {"one of all", 1, 1, 1, DT_BF16, DT_BF16, DT_F32, DT_BF16, false, false, false},
+    {"odd", 3, 7, 5, DT_BF16, DT_BF16, DT_F32, DT_F32, false, false, false},
+    {"odd [k, n]", 3, 7, 5, DT_F32, DT_F32, DT_F32, DT_F32, true, false, false},
+    {"odd s8", 5, 3, 7, DT_S8, DT_S8, DT_S32, DT_F32, false, true, true},
+    {"long sums", 2, 100003, 3, DT_BF16, DT_BF16, DT_F32, DT_F32, false, false, false},
+    {"nothing to sum", 4, 0, 6, DT_BF16, DT_BF16, DT_F32, DT_F32, false, false, false},
+    {"no rows", 0, 8, 6, DT_BF16, DT_BF16, DT_F32, DT_F32, false, false, false},
+    {"no outputs", 4, 8, 0, DT_F32, DT_F32, DT_F32, DT_F32, false, false, false},
+};
+
+// Sums of s8 are exact and scaled in the same order: bit for bit. f32 adds k terms with 2^-24 each (of random signs:
+// their root would do). What is rounded to bf16 is off by 2^-9 at most, of each element.
+static double bound(const struct product_case *c)
+{
+    double sums = c->x == DT_S8 ? 0 : (double)c->k * 0x1p-24;
+    return (c->sums == DT_BF16 ? 4 * 0x1p-9 : 0) + (c->out == DT_BF16 ? 0x1p-9 : 0x1p-23) + sums;
+}
+
+TEST(kernels_product_agrees_plugin)
+{
+    struct rig r;
+    if (!kernels_rig_open(&r))
+        return;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct product_case *c = &cases[i];
+        struct arena arena;
+        struct module m;
+        struct kernels_run k;
+        arena_init(&arena);
+        module_init(&m, &arena, c->name);
+        build(&m, c);
+        bool ok = kernels_run(&r, &m, NULL, (int)i + 1, &k);
+        ok = ok && CHECK_INT(k.chosen.count[KERNEL_PRODUCT], 1) && CHECK(k.flop[0] == k.flop[1]);
+        if (ok && k.n && c->x == DT_S8)
+            ok = CHECK(memcmp(k.plain, k.kernels, (size_t)(k.n * dtype_bits(k.type) / 8)) == 0);
+        if (ok && k.n && c->k)
+            ok = CHECK(kernels_off(&k) <= bound(c)) && CHECK(kernels_plain_off(&k) <= bound(c));
+        for (int64_t e = 0; ok && e < k.n && !c->k; e++)
+            ok = CHECK(k.kernels64[e] == 0);
+        if (!ok)
+            printf("  %s: kernels %g off, plain %g, bound %g\n", c->name, k.n && k.f64 ? kernels_off(&k) : 0,
+                   k.n && k.f64 ? kernels_plain_off(&k) : 0, bound(c));
+        kernels_run_release(&k);
+        arena_release(&arena);
+    }
+    rig_close(&r);
+}
+
+// A NaN makes its row NaN, an infinity infinite or NaN, nothing else changes.
+TEST(kernels_product_propagates_nan_plugin)
+{
+    struct rig r;
+    if (!kernels_rig_open(&r))
+        return;
+    const struct product_case c = {"nan", 33, 70, 50, DT_BF16, DT_BF16, DT_F32, DT_BF16, false, false, false};
+    struct arena arena;
+    struct module m;
+    struct kernels_run k;
+    uint16_t x[33 * 70], w[50 * 70];
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++)
+        x[i] = bf16_from_f32((float)(i % 7) - 3);
+    for (size_t i = 0; i < sizeof w / sizeof *w; i++)
+        w[i] = bf16_from_f32((float)(i % 5) + 1);
+    x[4 * 70 + 69] = 0x7fc0;
+    x[9 * 70 + 1] = 0x7f80;
+    arena_init(&arena);
+    module_init(&m, &arena, c.name);
+    build(&m, &c);
+    if (kernels_run(&r, &m, (const void *const[]){x, w}, 0, &k)) {
+        for (int64_t i = 0; i < 33; i++) {
+            for (int64_t j = 0; j < 50; j++) {
+                double v = k.kernels64[i * 50 + j];
+                CHECK(i == 4 ? isnan(v) : i == 9 ? v == INFINITY : v == k.plain64[i * 50 + j] && isfinite(v));
+            }
+        }
+    }
+    kernels_run_release(&k);
+    arena_release(&arena);
+    rig_close(&r);
+}
+
+// ---- several at once
+
+struct executions {
+    struct program *program;
+    struct rig *r;
+    const struct module *m;
+    const void *const *args;
+    const void *want;
+    size_t bytes;
+    int failed;
+};
+
+static void *execute_often(void *argument)
+{
+    struct executions *e = argument;
+    for (int i = 0; i < 8; i++) {
+        void *out = NULL;
+        if (!ir_run(e->r, e->program, e->m, e->args, &out) || memcmp(out, e->want, e->bytes) != 0)
+            e->failed++;
+        free(out);
+    }
+    return NULL;
+}
+
+// Calls from several threads wait for their turn, and the same comes out each time.
+TEST(kernels_product_concurrent_plugin)
+{
+    struct rig r;
+    if (!kernels_rig_open(&r))
+        return;
+    const struct product_case c = {"many", 128, 256, 384, DT_BF16, DT_BF16, DT_F32, DT_BF16, false, false, false};
+    struct arena arena;
+    struct module m, called;
+    struct kernels_chosen chosen;
+    struct error err = {0};
+    static uint16_t x[128 * 256], w[384 * 256];
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++)
+        x[i] = bf16_from_f32((float)(i % 13) * 0.37F - 2);
+    for (size_t i = 0; i < sizeof w / sizeof *w; i++)
+        w[i] = bf16_from_f32((float)(i % 11) * 0.21F - 1);
+    const void *args[2] = {x, w};
+    arena_init(&arena);
+    module_init(&m, &arena, c.name);
+    module_init(&called, &arena, c.name);
+    build(&m, &c);
+    CHECK_INT(kernels_choose(&m, 0, &called, &chosen, &err), 0);
+    struct program *p = ir_compile(&r, &called);
+    void *first = NULL;
+    if (CHECK(p) && CHECK(ir_run(&r, p, &called, args, &first))) {
+        struct executions e[4];
+        pthread_t threads[4];
+        for (int i = 0; i < 4; i++) {
+            e[i] = (struct executions){p, &r, &called, args, first, sizeof(uint16_t) * 128 * 384, 0};
+            CHECK_INT(pthread_create(&threads[i], NULL, execute_often, &e[i]), 0);
+        }
+        for (int i = 0; i < 4; i++) {
+            pthread_join(threads[i], NULL);
+            CHECK_INT(e[i].failed, 0);
+        }
+    }
+    free(first);
+    program_free(p);
+    arena_release(&arena);
+    rig_close(&r);
+}
+
+TEST(kernels_team_needs_its_thread)
+{
+    struct error err = {0};
+    CHECK_INT(team_run(NULL, NULL, &err), ERR_INTERNAL);
+    CHECK_INT(team_threads(), 0);
+}
