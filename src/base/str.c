@@ -133,6 +133,20 @@ size_t utf8_decode(const char *text, size_t n, uint32_t *out)
     return len;
 }
 
+size_t utf8_ill_formed(const char *bytes, size_t n)
+{
+    const uint8_t *s = (const uint8_t *)bytes;
+    size_t want = s[0] >= 0xC2 && s[0] <= 0xDF ? 2 : (s[0] & 0xF0) == 0xE0 ? 3 : s[0] >= 0xF0 && s[0] <= 0xF4 ? 4 : 1;
+    uint8_t low = s[0] == 0xE0 ? 0xA0 : s[0] == 0xF0 ? 0x90 : 0x80;
+    uint8_t high = s[0] == 0xED ? 0x9F : s[0] == 0xF4 ? 0x8F : 0xBF;
+    size_t i = 1;
+    for (; i < want && i < n && s[i] >= low && s[i] <= high; i++) {
+        low = 0x80;
+        high = 0xBF;
+    }
+    return i;
+}
+
 size_t utf8_encode(uint32_t c, char out[4])
 {
     if (c < 0x80) {

@@ -55,6 +55,9 @@ void str_add_markdown(struct str *s, const char *bytes, size_t n); // for a tabl
 // Decodes one UTF-8 code point at s[0..n): returns its length 1..4 and sets *out, or 0 when the bytes are not valid
 // UTF-8 (overlong, surrogate, above U+10FFFF, cut short) or n == 0.
 size_t utf8_decode(const char *s, size_t n, uint32_t *out);
+// The length of the ill-formed sequence at s: the longest beginning of a well-formed one, at least a byte ("maximal
+// subpart", The Unicode Standard, section 3.9), which is what a decoder replaces by one U+FFFD. n > 0.
+size_t utf8_ill_formed(const char *s, size_t n);
 // Encodes a code point (not a surrogate, at most U+10FFFF) into out[4]; returns the length.
 size_t utf8_encode(uint32_t code_point, char out[4]);
 // True when all n bytes are valid UTF-8; else *bad_at is the offset of the first bad byte.

@@ -18,7 +18,7 @@
 #include "base/str.h"
 
 struct bpe_token;
-struct bpe_added;
+struct bpe_word;
 struct bpe_merge;
 struct bpe {
     size_t n_ids;    // ids are below this; some may be unused
@@ -29,13 +29,16 @@ struct bpe {
     // private
     struct arena arena;
     struct bpe_token *tokens; // [n_ids]
-    struct bpe_added *added;  // by first byte, then the longest first
+    uint8_t *pool;            // the bytes of all tokens
+    uint8_t *whole;           // [n_ids] whether merging a token's bytes gives the token: not known yet, yes, no
+    uint32_t *added;          // ids of added tokens: by first byte, then the longest first
     uint32_t added_from[257]; // where those of a first byte begin
-    uint32_t *words;          // hash table of tokens by their bytes: id + 1
-    size_t word_mask;
+    struct bpe_word *words;   // hash table of the vocabulary by bytes
     struct bpe_merge *merges; // hash table by pair
-    size_t merge_mask;
-    int32_t byte_id[256];
+    size_t word_mask, merge_mask;
+    size_t longest; // token of the vocabulary, in bytes
+    uint64_t secret;
+    uint32_t byte_id[256];
 };
 
 // From a tokenizer.json, or from a folder that has one, or vocab.json and merges.txt (then added tokens come from

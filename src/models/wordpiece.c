@@ -365,21 +365,6 @@ static void put_raw_char(struct encoding *e, uint32_t c)
         end_word(e);
 }
 
-// The length of the ill-formed sequence at s: the longest beginning of a well-formed one, at least a byte ("maximal
-// subpart", The Unicode Standard, section 3.9), which is what a decoder replaces by one U+FFFD.
-static size_t ill_formed_length(const uint8_t *s, size_t n)
-{
-    size_t want = s[0] >= 0xC2 && s[0] <= 0xDF ? 2 : (s[0] & 0xF0) == 0xE0 ? 3 : s[0] >= 0xF0 && s[0] <= 0xF4 ? 4 : 1;
-    uint8_t low = s[0] == 0xE0 ? 0xA0 : s[0] == 0xF0 ? 0x90 : 0x80;
-    uint8_t high = s[0] == 0xED ? 0x9F : s[0] == 0xF4 ? 0x8F : 0xBF;
-    size_t i = 1;
-    for (; i < want && i < n && s[i] >= low && s[i] <= high; i++) {
-        low = 0x80;
-        high = 0xBF;
-    }
-    return i;
-}
-
 // The longest special token that the text at s begins with; its length, 0 for none.
 static size_t match_special(const struct wordpiece *w, const char *s, size_t n, int32_t *id)
 {
@@ -417,7 +402,7 @@ static void put_text(struct encoding *e, const char *text, size_t n)
             uint32_t c;
             size_t length = utf8_decode(text + at, n - at, &c);
             if (!length) {
-                length = ill_formed_length((const uint8_t *)text + at, n - at);
+                length = utf8_ill_formed(text + at, n - at);
                 c = 0xFFFD;
                 e->info.invalid_utf8++;
             }

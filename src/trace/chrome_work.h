@@ -5,8 +5,8 @@
 #ifndef TRACE_CHROME_WORK_H
 #define TRACE_CHROME_WORK_H
 
+#include "base/json_scan.h"
 #include "trace/chrome.h"
-#include "trace/json_scan.h"
 #include "trace/timeline_texts.h"
 
 #define CHROME_NONE UINT32_MAX

@@ -87,3 +87,18 @@ int8_t *fixture_bytes(const json_t *o, const char *key, size_t *n)
         out[i] = (int8_t)json_integer_value(json_array_get(a, i));
     return out;
 }
+
+size_t fixture_unescape(char *text)
+{
+    char *out = text;
+    for (const char *in = text; *in;) {
+        if (in[0] == '\\' && in[1] == 'x') {
+            char hex[3] = {in[2], in[3], 0};
+            *out++ = (char)strtoul(hex, NULL, 16);
+            in += 4;
+        } else {
+            *out++ = *in++;
+        }
+    }
+    return (size_t)(out - text);
+}

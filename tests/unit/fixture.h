@@ -18,6 +18,8 @@ const char *fixture_profile(const char *name);
 // The next row of a text that has `n` cells parted by tabs; it is cut up in place. Comments (#) and shorter rows are
 // passed over. False at the end.
 bool fixture_cells(char **rest, char *cells[], int n);
+// Follows \xNN in a text, in place; the length of what it says, zeros included.
+size_t fixture_unescape(char *text);
 double fixture_number(const json_t *o, const char *key);
 // An array of integers as f32 bit patterns, or as signed bytes; the caller frees it.
 float *fixture_floats(const json_t *o, const char *key, size_t *n);

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/sha256.h"
 #include "base/str.h"
+#include "fixture.h"
 #include "test.h"
 
 enum { MAX_IDS = 2048 };
@@ -29,28 +30,13 @@ static char *field(char **line)
     return begin;
 }
 
-static size_t unescape(char *text)
-{
-    char *out = text;
-    for (const char *in = text; *in;) {
-        if (in[0] == '\\' && in[1] == 'x') {
-            char hex[3] = {in[2], in[3], 0};
-            *out++ = (char)strtoul(hex, NULL, 16);
-            in += 4;
-        } else {
-            *out++ = *in++;
-        }
-    }
-    return (size_t)(out - text);
-}
-
 // Encodes one line of strings.txt; prints what differs and returns false.
 static bool check_case(const struct wordpiece *base, char *line, int number)
 {
     const char *how = field(&line);
     unsigned long real = strtoul(field(&line), NULL, 10), invalid = strtoul(field(&line), NULL, 10);
     char *want = field(&line), *text = line;
-    size_t n = unescape(text);
+    size_t n = fixture_unescape(text);
 
     struct wordpiece w = *base;
     bool lower = strchr(how, 'l'), strip = strchr(how, 's'), apart = strchr(how, 'c');

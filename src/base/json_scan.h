@@ -8,8 +8,8 @@
 //         for (bool first = true; scan_member(&s, &key, first); first = false)
 //             if (!scan_whole(&s, &v)) break; // or scan_value, and then what is in it
 //     if (s.damage) ...
-#ifndef TRACE_JSON_SCAN_H
-#define TRACE_JSON_SCAN_H
+#ifndef BASE_JSON_SCAN_H
+#define BASE_JSON_SCAN_H
 
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trace/json_scan.h"
+#include "base/json_scan.h"
 
 #include <ctype.h>
 #include <string.h>
