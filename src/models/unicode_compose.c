@@ -2,6 +2,7 @@
 // Normalisation form C: The Unicode Standard, section 3.11 (canonical ordering, canonical composition) and 3.12
 // (Hangul).
 #include <stdlib.h>
+#include <string.h>
 
 #include "models/unicode_tables.h"
 
@@ -59,25 +60,34 @@ bool unicode_is_plain(const char *text, size_t n)
 // ---- a stretch of text that is decomposed, ordered and composed
 
 struct stretch {
-    uint32_t *chars, *sorted; // `sorted` is scratch
+    uint32_t *chars, *sorted; // `sorted` is scratch behind `chars`
     size_t n, cap;
     bool failed;
 };
 
+// Twice the room, at least for a decomposition.
+static void grow(struct stretch *s)
+{
+    size_t cap = s->cap ? 2 * s->cap : 64;
+    uint32_t *chars = malloc(2 * cap * sizeof *chars); // both arrays
+    if (!chars) {
+        s->failed = true;
+        return;
+    }
+    if (s->n)
+        memcpy(chars, s->chars, s->n * sizeof *chars);
+    free(s->chars);
+    s->chars = chars;
+    s->sorted = chars + cap;
+    s->cap = cap;
+}
+
 static void add_decomposed(struct stretch *s, uint32_t c)
 {
-    if (s->cap - s->n < 4) {
-        size_t cap = s->cap ? 2 * s->cap : 64;
-        uint32_t *chars = realloc(s->chars, cap * sizeof *chars);
-        s->chars = chars ? chars : s->chars;
-        uint32_t *sorted = chars ? realloc(s->sorted, cap * sizeof *sorted) : NULL;
-        s->sorted = sorted ? sorted : s->sorted;
-        s->failed |= !sorted;
-        if (s->failed)
-            return;
-        s->cap = cap;
-    }
-    s->n += unicode_decompose(c, s->chars + s->n);
+    if (s->cap - s->n < 4)
+        grow(s);
+    if (!s->failed)
+        s->n += unicode_decompose(c, s->chars + s->n);
 }
 
 static inline uint8_t class_of(uint32_t c)
@@ -181,5 +191,4 @@ void unicode_nfc(const char *text, size_t n, struct str *out, size_t *invalid)
     str_add_n(out, text + copied, n - copied);
     out->failed |= s.failed;
     free(s.chars);
-    free(s.sorted);
 }

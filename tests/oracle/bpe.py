@@ -16,7 +16,6 @@ import hashlib
 import json
 import os
 import random
-import re
 import struct
 import subprocess
 import sys
@@ -26,6 +25,8 @@ import unicodedata
 os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
 import tokenizers
 import transformers
+
+from tokenizer import escape, invalid_sequences
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
@@ -129,23 +130,6 @@ def random_bytes(rng, count):
             elif len(text) > 1:
                 del text[min(at, len(text) - 1)]
         yield bytes(text)
-
-
-def invalid_sequences(data):
-    return data.decode("utf-8", "replace").count("\ufffd") - data.count(b"\xef\xbf\xbd")
-
-
-def escape(data):
-    out = ""
-    for part in data.decode("utf-8", "surrogateescape"):
-        c = ord(part)
-        if 0xDC80 <= c <= 0xDCFF:
-            out += "\\x%02X" % (c - 0xDC00)
-        elif part == "\\" or unicodedata.category(part) in ("Cc", "Zl", "Zp", "Cf"):
-            out += "".join("\\x%02X" % b for b in part.encode())
-        else:
-            out += part
-    return out
 
 
 def load():

@@ -296,4 +296,5 @@ def main():
     print("%d lines of code points" % write_unicode(tokenizer, head))
 
 
-main()
+if __name__ == "__main__":
+    main()
