@@ -44,6 +44,11 @@ enum flux2_component klein_part_component(enum klein_part p)
     return of[p];
 }
 
+bool klein_rounds_to_bf16(const struct klein *k)
+{
+    return !k->wide && k->policy.between == DT_BF16 && k->sampler != FLUX2_EXACT;
+}
+
 // ---- modules
 
 static struct flux2_build build_of(const struct klein *k)

@@ -98,6 +98,10 @@ struct klein {
 int klein_open(struct klein *k, const struct klein_options *o, const struct progress *progress, struct error *err);
 void klein_close(struct klein *k);
 
+// Whether latents are rounded to bf16, noise included: the policy computes in bf16, and the sampler does as a
+// reference.
+bool klein_rounds_to_bf16(const struct klein *k);
+
 // ---- a request, part by part. Each loads what it needs unless that is resident, and drops it again.
 
 // The context of a prompt, and with k->guided of the empty prompt: ids and mask [1 or 2][config.text_tokens]. They stay

@@ -50,10 +50,15 @@ int stage_compile(struct stage *s, struct worker *w, const char *name, struct mo
         shapes[i] = stage_wire_shape(parameter_shape(s, i));
     }
     struct str text;
-    uint64_t start = clock_ns();
+    struct module called;
+    int rc = 0;
     str_init(&text);
-    int rc = module_print(m, &text, err);
-    s->print_ns = clock_ns() - start;
+    module_init(&called, &s->arena, m->name);
+    bool kernels = worker_info(w)->kernels != NULL;
+    if (kernels)
+        rc = kernels_choose(m, KERNELS_LEAST_FLOP, &called, &s->kernels, err);
+    if (!rc)
+        rc = module_print(kernels ? &called : m, &text, err);
     struct worker_program program = {.text = str_text(&text),
                                      .length = text.length,
                                      .format = "mlir",
@@ -262,10 +267,8 @@ int stage_run(struct stage *s, int *outputs, struct error *err)
         if (s->args[i] < 0)
             return error_set(err, ERR_INTERNAL, s->name, "\"%s\" is not set", s->module->parameters[i].name);
     }
-    int rc = worker_execute(s->worker, s->program.id, s->args, s->n_args, outputs, (size_t)s->module->n_results,
-                            &s->run_ns, err);
-    s->runs += !rc;
-    return rc;
+    return worker_execute(s->worker, s->program.id, s->args, s->n_args, outputs, (size_t)s->module->n_results,
+                          &s->run_ns, err);
 }
 
 int stage_download(struct stage *s, int i, int buffer, void *bytes, struct error *err)

@@ -6,6 +6,7 @@
 
 #include "io/checkpoint.h"
 #include "ir/module.h"
+#include "kernels/choose.h"
 #include "worker/worker.h"
 
 struct stage_weights {
@@ -25,7 +26,8 @@ struct stage {
     bool *owned; // of inputs: freed when another takes the place, and by stage_release
     size_t n_args;
     struct stage_weights weights;
-    uint64_t print_ns, runs, run_ns; // run_ns: of the last run
+    struct kernels_chosen kernels; // that took over parts of it, where the worker has kernels
+    uint64_t run_ns;               // of the last run
 };
 
 // Compiles the module as it is: the one place where a pipeline's programs are made. After an
