@@ -14,6 +14,28 @@ int chooser_from(const struct chooser *c, int i, enum opcode op, int operand, bo
     return x >= 0 && (!only || c->uses[x] == 1) ? x : -1;
 }
 
+int chooser_spread(const struct chooser *c, int i, bool leading)
+{
+    const struct instruction *in = chooser_at(c, i);
+    if (in->op != OP_BROADCAST || in->shape.dtype != DT_F32)
+        return -1;
+    const struct shape *v = &chooser_at(c, in->operands[0])->shape;
+    if (v->rank != (leading ? in->shape.rank - 1 : 1) || v->rank < 1)
+        return -1;
+    for (int d = 0; d < v->rank; d++) {
+        int to = leading ? d : in->shape.rank - 1;
+        if (in->a[d] != to || v->dims[d] != in->shape.dims[to])
+            return -1;
+    }
+    return in->operands[0];
+}
+
+void chooser_operand(const struct chooser *c, struct choice *out, int x)
+{
+    out->shapes[out->n_operands] = chooser_at(c, x)->shape;
+    out->operands[out->n_operands++] = x;
+}
+
 static int count_uses(struct chooser *c, struct error *err)
 {
     const struct module *m = c->m;
@@ -32,7 +54,7 @@ static int count_uses(struct chooser *c, struct error *err)
 
 static int find_choices(struct chooser *c, struct error *err)
 {
-    static bool (*const kinds[])(const struct chooser *, int, struct choice *) = {choose_product};
+    static bool (*const kinds[])(const struct chooser *, int, struct choice *) = {choose_product, choose_convolution};
     for (int i = 0; i < c->m->n_instructions; i++) {
         struct choice found = {0};
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds && !c->choices[i]; k++) {

@@ -21,37 +21,14 @@ static bool types_fit(enum dtype x, enum dtype out)
     return x == DT_BF16 ? out == DT_F32 || out == DT_BF16 : x == DT_F32 ? out == DT_F32 : x == DT_S8 && out == DT_S32;
 }
 
-// The vector behind broadcast i when it is spread along the given first (leading) or last dimensions of it, else -1.
-static int spread(const struct chooser *c, int i, bool leading)
-{
-    const struct instruction *in = chooser_at(c, i);
-    if (in->op != OP_BROADCAST || in->shape.dtype != DT_F32)
-        return -1;
-    const struct shape *v = &chooser_at(c, in->operands[0])->shape;
-    if (v->rank != (leading ? in->shape.rank - 1 : 1) || v->rank < 1)
-        return -1;
-    for (int d = 0; d < v->rank; d++) {
-        int to = leading ? d : in->shape.rank - 1;
-        if (in->a[d] != to || v->dims[d] != in->shape.dims[to])
-            return -1;
-    }
-    return in->operands[0];
-}
-
-// The factors of x * spread(f): x in *i, and f, or -1 with *i as it was.
+// The factors of x times a vector that is spread over it: x in *i, and f, or -1 with *i as it was.
 static int factors(const struct chooser *c, int *i, bool leading)
 {
     int x = chooser_from(c, *i, OP_MULTIPLY, 0, true), by = chooser_from(c, *i, OP_MULTIPLY, 1, false);
-    int f = x < 0 ? -1 : spread(c, by, leading);
+    int f = x < 0 ? -1 : chooser_spread(c, by, leading);
     if (f >= 0)
         *i = x;
     return f;
-}
-
-static void add_operand(const struct chooser *c, struct choice *out, int x)
-{
-    out->shapes[out->n_operands] = chooser_at(c, x)->shape;
-    out->operands[out->n_operands++] = x;
 }
 
 bool choose_product(const struct chooser *c, int i, struct choice *out)
@@ -84,12 +61,12 @@ bool choose_product(const struct chooser *c, int i, struct choice *out)
     if (codes >= 0 && chooser_at(c, codes)->shape.dtype == DT_S8)
         w = codes;
     *out = (struct choice){.kind = KERNEL_PRODUCT};
-    add_operand(c, out, x);
-    add_operand(c, out, w);
+    chooser_operand(c, out, x);
+    chooser_operand(c, out, w);
     if (rows >= 0)
-        add_operand(c, out, rows);
+        chooser_operand(c, out, rows);
     if (outputs >= 0)
-        add_operand(c, out, outputs);
+        chooser_operand(c, out, outputs);
     snprintf(out->attributes, sizeof out->attributes, "rows_are_outputs = %d : i64, scales = %d : i64",
              rows_are_outputs, (rows >= 0 ? 1 : 0) + (outputs >= 0 ? 2 : 0));
     return true;

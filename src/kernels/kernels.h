@@ -9,7 +9,8 @@
 
 // Which kernels there are: by what they do for a program.
 enum kernel_kind {
-    KERNEL_PRODUCT, // "assay.product"
+    KERNEL_PRODUCT,     // "assay.product"
+    KERNEL_CONVOLUTION, // "assay.convolution"
     KERNEL_KINDS
 };
 const char *kernel_name(enum kernel_kind k);   // "product"

@@ -19,6 +19,7 @@
     X(dnnl_stream_create)                                                                                              \
     X(dnnl_stream_wait)                                                                                                \
     X(dnnl_memory_desc_create_with_strides)                                                                            \
+    X(dnnl_memory_desc_clone)                                                                                          \
     X(dnnl_memory_desc_destroy)                                                                                        \
     X(dnnl_memory_desc_get_size)                                                                                       \
     X(dnnl_memory_create)                                                                                              \
@@ -27,6 +28,13 @@
     X(dnnl_primitive_attr_create)                                                                                      \
     X(dnnl_primitive_attr_destroy)                                                                                     \
     X(dnnl_primitive_attr_set_scratchpad_mode)                                                                         \
+    X(dnnl_primitive_attr_set_post_ops)                                                                                \
+    X(dnnl_post_ops_create)                                                                                            \
+    X(dnnl_post_ops_destroy)                                                                                           \
+    X(dnnl_post_ops_append_binary)                                                                                     \
+    X(dnnl_memory_desc_create_with_tag)                                                                                \
+    X(dnnl_convolution_forward_primitive_desc_create)                                                                  \
+    X(dnnl_reorder_primitive_desc_create)                                                                              \
     X(dnnl_matmul_primitive_desc_create)                                                                               \
     X(dnnl_primitive_desc_destroy)                                                                                     \
     X(dnnl_primitive_desc_query_md)                                                                                    \
@@ -39,18 +47,33 @@ static struct {
     FUNCTIONS(MEMBER)
 } dnn;
 
-enum { MAX_ROLES = 5 };
+enum { MAX_ROLES = 6 };
+
+// What operations are kept under; zeroed before it is filled, since padding is compared, too.
+union key {
+    struct onednn_product product;
+    struct onednn_convolution convolution;
+};
 
 // One operation for one shape: the primitive, and a memory object per role whose data is set for every call.
 struct operation {
-    char key[sizeof(struct onednn_product)];
+    char key[sizeof(union key)];
     size_t key_bytes;
     dnnl_primitive_t primitive;
     int roles[MAX_ROLES]; // DNNL_ARG_*
     dnnl_memory_t memory[MAX_ROLES];
     int n_roles;
     size_t scratch_bytes;
+    dnnl_primitive_t reorder; // of a convolution's kernel, from `stored` to `packed`; else NULL
+    dnnl_memory_t stored, packed;
+    size_t packed_bytes;
     uint64_t used; // when
+};
+
+// Memory that is used again and again, and grows.
+struct room {
+    void *data;
+    size_t bytes;
 };
 
 static struct {
@@ -59,8 +82,7 @@ static struct {
     dnnl_stream_t stream;
     struct operation kept[MAX_KEPT];
     uint64_t clock;
-    void *scratch;
-    size_t scratch_bytes;
+    struct room scratch, packed, callers;
     char version[32];
 } state;
 
@@ -135,6 +157,12 @@ static void operation_release(struct operation *o)
         dnn.dnnl_memory_destroy(o->memory[i]);
     if (o->primitive)
         dnn.dnnl_primitive_destroy(o->primitive);
+    if (o->reorder)
+        dnn.dnnl_primitive_destroy(o->reorder);
+    if (o->stored)
+        dnn.dnnl_memory_destroy(o->stored);
+    if (o->packed)
+        dnn.dnnl_memory_destroy(o->packed);
     memset(o, 0, sizeof *o);
 }
 
@@ -200,29 +228,36 @@ static bool finish(struct operation *o, dnnl_primitive_desc_t pd, const int *rol
     return ok;
 }
 
-static int need_scratch(size_t bytes, struct error *err)
+static int need(struct room *r, size_t bytes, struct error *err)
 {
-    if (bytes <= state.scratch_bytes)
+    if (bytes <= r->bytes)
         return 0;
-    free(state.scratch);
-    state.scratch_bytes = 0;
-    state.scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    if (!state.scratch)
+    free(r->data);
+    r->bytes = 0;
+    r->data = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (!r->data)
         return error_set(err, ERR_MEMORY, "oneDNN", "no memory for %zu bytes", bytes);
-    state.scratch_bytes = bytes;
+    r->bytes = bytes;
     return 0;
+}
+
+int onednn_room(size_t bytes, void **data, struct error *err)
+{
+    int rc = need(&state.callers, bytes, err);
+    *data = state.callers.data;
+    return rc;
 }
 
 // data[i] belongs to role i; the scratch memory is added.
 static int execute(struct operation *o, void *const *data, struct error *err)
 {
     dnnl_exec_arg_t args[MAX_ROLES];
-    int rc = need_scratch(o->scratch_bytes, err);
+    int rc = need(&state.scratch, o->scratch_bytes, err);
     if (rc)
         return rc;
     for (int i = 0; i < o->n_roles; i++) {
         bool scratch = o->roles[i] == DNNL_ARG_SCRATCHPAD;
-        dnn.dnnl_memory_set_data_handle(o->memory[i], scratch ? state.scratch : data[i]);
+        dnn.dnnl_memory_set_data_handle(o->memory[i], scratch ? state.scratch.data : data[i]);
         args[i] = (dnnl_exec_arg_t){o->roles[i], o->memory[i]};
     }
     int status = dnn.dnnl_primitive_execute(o->primitive, state.stream, o->n_roles, args);
@@ -264,17 +299,142 @@ static bool make_product(struct operation *o, const struct onednn_product *p)
 
 int onednn_product(const struct onednn_product *p, const void *x, const void *w, void *out, struct error *err)
 {
-    struct onednn_product key;
-    memset(&key, 0, sizeof key); // padding is compared, too
-    key.m = p->m, key.k = p->k, key.n = p->n;
-    key.x_stride = p->x_stride, key.w_stride = p->w_stride, key.out_stride = p->out_stride;
-    key.x = p->x, key.w = p->w, key.out = p->out;
-    key.w_rows_are_outputs = p->w_rows_are_outputs;
+    union key key;
+    memset(&key, 0, sizeof key);
+    key.product.m = p->m, key.product.k = p->k, key.product.n = p->n;
+    key.product.x_stride = p->x_stride, key.product.w_stride = p->w_stride, key.product.out_stride = p->out_stride;
+    key.product.x = p->x, key.product.w = p->w, key.product.out = p->out;
+    key.product.w_rows_are_outputs = p->w_rows_are_outputs;
     bool made;
-    struct operation *o = operation_of(&key, sizeof key, &made);
+    struct operation *o = operation_of(&key, sizeof key.product, &made);
     if (!made && !make_product(o, p))
         return error_set(err, ERR_INTERNAL, "oneDNN", "has no product of %s by %s to %s", dtype_name(p->x),
                          dtype_name(p->w), dtype_name(p->out));
     void *const data[3] = {(void *)(uintptr_t)x, (void *)(uintptr_t)w, out};
+    return execute(o, data, err);
+}
+
+// ---- convolutions
+
+static dnnl_memory_desc_t describe_image(int64_t batch, const int64_t size[2], int64_t channels, enum dtype t)
+{
+    const dnnl_dims_t strides = {size[0] * size[1] * channels, 1, size[1] * channels, channels};
+    return describe(4, (dnnl_dims_t){batch, channels, size[0], size[1]}, strides, t);
+}
+
+static dnnl_memory_desc_t describe_kernel(const struct onednn_convolution *c, bool stored)
+{
+    const dnnl_dims_t dims = {c->outputs, c->inputs, c->window[0], c->window[1]};
+    dnnl_memory_desc_t d = NULL;
+    dnn.dnnl_memory_desc_create_with_tag(&d, 4, dims, type_of(c->x), stored ? dnnl_oihw : dnnl_format_tag_any);
+    return d;
+}
+
+// Adds the residual behind the sums, in f32.
+static bool add_residual(dnnl_primitive_attr_t attr, dnnl_memory_desc_t residual)
+{
+    dnnl_post_ops_t ops = NULL;
+    bool ok = residual && dnn.dnnl_post_ops_create(&ops) == dnnl_success &&
+              dnn.dnnl_post_ops_append_binary(ops, dnnl_binary_add, residual) == dnnl_success &&
+              dnn.dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success;
+    if (ops)
+        dnn.dnnl_post_ops_destroy(ops);
+    return ok;
+}
+
+// From the order in which the kernel is stored to the one that the convolution wants.
+static bool make_reorder(struct operation *o, const struct onednn_convolution *c, const_dnnl_memory_desc_t packed)
+{
+    dnnl_memory_desc_t stored = describe_kernel(c, true);
+    dnnl_primitive_desc_t pd = NULL;
+    bool ok =
+        stored &&
+        dnn.dnnl_reorder_primitive_desc_create(&pd, stored, state.engine, packed, state.engine, NULL) == dnnl_success &&
+        dnn.dnnl_primitive_create(&o->reorder, pd) == dnnl_success &&
+        dnn.dnnl_memory_create(&o->stored, stored, state.engine, DNNL_MEMORY_NONE) == dnnl_success &&
+        dnn.dnnl_memory_create(&o->packed, packed, state.engine, DNNL_MEMORY_NONE) == dnnl_success;
+    o->packed_bytes = ok ? dnn.dnnl_memory_desc_get_size(packed) : 0;
+    if (stored)
+        dnn.dnnl_memory_desc_destroy(stored);
+    if (pd)
+        dnn.dnnl_primitive_desc_destroy(pd);
+    return ok;
+}
+
+// Roles in the order of onednn_convolve's data: x, kernel, out, bias, residual.
+static bool make_convolution(struct operation *o, const struct onednn_convolution *c)
+{
+    int roles[5] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, n = 3;
+    const dnnl_dims_t bias_dims = {c->outputs}, one = {1}, no_dilation = {0};
+    const dnnl_dims_t stride = {c->stride[0], c->stride[1]}, low = {c->low[0], c->low[1]},
+                      high = {c->high[0], c->high[1]};
+    dnnl_memory_desc_t d[5] = {describe_image(c->batch, c->in, c->inputs, c->x), describe_kernel(c, false),
+                               describe_image(c->batch, c->out, c->outputs, c->out_type)};
+    dnnl_memory_desc_t bias = c->bias ? describe(1, bias_dims, one, DT_F32) : NULL;
+    dnnl_memory_desc_t residual =
+        c->residual != DT_INVALID ? describe_image(c->batch, c->out, c->outputs, c->residual) : NULL;
+    dnnl_primitive_attr_t attr = attributes();
+    dnnl_primitive_desc_t pd = NULL;
+    bool ok = attr && (c->residual == DT_INVALID || add_residual(attr, residual)) &&
+              dnn.dnnl_convolution_forward_primitive_desc_create(&pd, state.engine, dnnl_forward_inference,
+                                                                 dnnl_convolution_direct, d[0], d[1], bias, d[2],
+                                                                 stride, no_dilation, low, high, attr) == dnnl_success;
+    if (attr)
+        dnn.dnnl_primitive_attr_destroy(attr);
+    if (bias)
+        d[n] = bias, roles[n++] = DNNL_ARG_BIAS;
+    if (residual)
+        d[n] = residual, roles[n++] = DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
+    const_dnnl_memory_desc_t packed = ok ? dnn.dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0) : NULL;
+    ok = ok && make_reorder(o, c, packed);
+    if (ok) { // what was left open is decided
+        dnn.dnnl_memory_desc_destroy(d[1]);
+        d[1] = NULL;
+        ok = dnn.dnnl_memory_desc_clone(&d[1], packed) == dnnl_success;
+    }
+    ok &= finish(o, pd, roles, d, n);
+    if (!ok)
+        operation_release(o);
+    return ok;
+}
+
+static int pack_kernel(struct operation *o, const void *w, struct error *err)
+{
+    int rc = need(&state.packed, o->packed_bytes, err);
+    if (rc)
+        return rc;
+    dnn.dnnl_memory_set_data_handle(o->stored, (void *)(uintptr_t)w);
+    dnn.dnnl_memory_set_data_handle(o->packed, state.packed.data);
+    const dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, o->stored}, {DNNL_ARG_TO, o->packed}};
+    int status = dnn.dnnl_primitive_execute(o->reorder, state.stream, 2, args);
+    return status == dnnl_success ? 0 : error_set(err, ERR_INTERNAL, "oneDNN", "a reorder failed with %d", status);
+}
+
+int onednn_convolve(const struct onednn_convolution *c, const void *x, const void *w, const void *bias,
+                    const void *residual, void *out, struct error *err)
+{
+    union key key;
+    memset(&key, 0, sizeof key);
+    struct onednn_convolution *k = &key.convolution;
+    k->batch = c->batch, k->inputs = c->inputs, k->outputs = c->outputs;
+    for (int i = 0; i < 2; i++) {
+        k->in[i] = c->in[i], k->out[i] = c->out[i], k->window[i] = c->window[i];
+        k->stride[i] = c->stride[i], k->low[i] = c->low[i], k->high[i] = c->high[i];
+    }
+    k->x = c->x, k->out_type = c->out_type, k->residual = c->residual, k->bias = c->bias;
+    bool made;
+    struct operation *o = operation_of(&key, sizeof key.convolution, &made);
+    if (!made && !make_convolution(o, c))
+        return error_set(err, ERR_INTERNAL, "oneDNN", "has no convolution of %s to %s", dtype_name(c->x),
+                         dtype_name(c->out_type));
+    int rc = pack_kernel(o, w, err);
+    if (rc)
+        return rc;
+    void *data[5] = {(void *)(uintptr_t)x, state.packed.data, out};
+    int n = 3;
+    if (c->bias)
+        data[n++] = (void *)(uintptr_t)bias;
+    if (c->residual != DT_INVALID)
+        data[n] = (void *)(uintptr_t)residual;
     return execute(o, data, err);
 }

@@ -29,4 +29,19 @@ struct onednn_product {
 // ERR_INTERNAL: oneDNN has no such operation; ERR_MEMORY.
 int onednn_product(const struct onednn_product *p, const void *x, const void *w, void *out, struct error *err);
 
+// out [batch, out rows, out columns, outputs] = x [batch, rows, columns, inputs] by w [outputs, inputs, height, width]
+// with zeros around, + bias [outputs] (f32), + residual (of out's shape); rounded once. Type of x and w: bf16 or f32.
+struct onednn_convolution {
+    int64_t batch, inputs, outputs;
+    int64_t in[2], out[2], window[2], stride[2], low[2], high[2]; // rows, columns
+    enum dtype x, out_type, residual;                             // residual DT_INVALID: none
+    bool bias;
+};
+// The kernel is put into oneDNN's own order for every call, in memory that is used again. Errors as above.
+int onednn_convolve(const struct onednn_convolution *c, const void *x, const void *w, const void *bias,
+                    const void *residual, void *out, struct error *err);
+
+// Memory of at least so many bytes, aligned to 64, that the caller may use until it returns; ERR_MEMORY.
+int onednn_room(size_t bytes, void **data, struct error *err);
+
 #endif

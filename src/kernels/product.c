@@ -125,9 +125,9 @@ static int run_product(void *context, struct threads *pool, struct error *err)
     }
     size_t sums = scaled ? bytes_of(DT_F32, p->m * strip) : 0, wide = widened ? bytes_of(DT_BF16, p->k * strip) : 0;
     sums = (sums + 63) / 64 * 64;
-    char *memory = sums + wide ? aligned_alloc(64, (sums + wide + 63) / 64 * 64) : NULL;
-    if (sums + wide && !memory)
-        return error_set(err, ERR_MEMORY, "product", "no memory for %zu bytes", sums + wide);
+    char *memory = NULL;
+    if (sums + wide && onednn_room(sums + wide, (void **)&memory, err))
+        return ERR_MEMORY;
     c->sums = sums ? memory : NULL;
     c->widened = wide ? memory + sums : NULL;
     int rc = 0;
@@ -135,7 +135,6 @@ static int run_product(void *context, struct threads *pool, struct error *err)
         c->count = p->n - c->first < strip ? p->n - c->first : strip;
         rc = multiply_strip(c, pool, err);
     }
-    free(memory);
     return rc;
 }
 

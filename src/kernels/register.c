@@ -14,6 +14,7 @@ static const struct {
     XLA_FFI_Handler *handler;
 } kernels[KERNEL_KINDS] = {
     [KERNEL_PRODUCT] = {"product", "assay.product", kernel_product},
+    [KERNEL_CONVOLUTION] = {"convolution", "assay.convolution", kernel_convolution},
 };
 
 const char *kernel_name(enum kernel_kind k)
