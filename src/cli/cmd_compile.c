@@ -81,14 +81,21 @@ static int memory_table(struct cli *cli, const struct compile_case *k, struct er
     const struct {
         const char *name;
         int64_t bytes;
-    } rows[] = {{"arguments", m->arguments},     {"outputs", m->outputs}, {"of them in place of arguments", m->aliases},
-                {"temporaries", m->temporaries}, {"code", m->code},       {"stored executable", k->serialized_bytes}};
+    } rows[] = {{"arguments", m->arguments},
+                {"of them weights", k->weight_bytes},
+                {"outputs", m->outputs},
+                {"of them in place of arguments", m->aliases},
+                {"temporaries", m->temporaries},
+                {"code", m->code},
+                {"stored executable", k->serialized_bytes}};
     struct table t;
     table_init(&t);
     table_column(&t, "memory", NULL, TABLE_LEFT, 0);
     table_column(&t, "of one device", "MiB", TABLE_RIGHT, 0);
     table_origin(&t, ORIGIN_DERIVED);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (i == 1 && rows[i].bytes < 0) // of a program nobody said which they are
+            continue;
         table_row(&t);
         table_cell(&t, rows[i].name);
         if (rows[i].bytes < 0)
@@ -468,6 +475,7 @@ static int run(struct cli *cli, struct error *err)
         .workload = cli->operands[0],
         .batch = cli_int(cli, "batch", 0),
         .seq = cli_int(cli, "seq", 0),
+        .weight_args = cli_string(cli, "weight-args"),
         .sweep = cli_flag(cli, "sweep"),
         .layout = cli_string(cli, "layout"),
         .precision = cli_string(cli, "precision"),
@@ -508,9 +516,10 @@ static const char *const description[] = {
     "in which order it runs, which arithmetic its products became, and the least time of it all. TPUs are compiled for "
     "by libtpu (`make tpu` fetches it), GPUs by XLA's CUDA plugin (`make gpu`). Nothing is sent anywhere.",
     "WORKLOAD is builtin:gemm:MxKxN:TYPE, builtin:minilm, builtin:transformer-block, a model directory, or a program "
-    "of "
-    "your own: StableHLO as text or bytecode in a file *.mlir, which goes to the compiler as it is. A program with "
-    "mhlo.sharding or sdy shardings is divided over mhlo.num_partitions devices, or all of the target.",
+    "of your own: StableHLO as text or bytecode (.mlir), or an HLO module from before optimisation (.hlo.pb, .txt). It "
+    "goes to the compiler as it is; with --policy it is rewritten first, and --weight-args says what the policy "
+    "stores. "
+    "A program with mhlo.sharding or sdy shardings is divided over mhlo.num_partitions devices, or all of the target.",
     "The compiler floor of an operation is the longer of its bundles (instructions issued together, one per cycle) "
     "times "
     "the iterations of its code over the clock, and its bytes of main memory over the bandwidth. It is what this code "
@@ -530,7 +539,8 @@ static const struct option options[] = {
      .kind = OPTION_STRINGS,
      .argument = "POLICY",
      .words = policy_words,
-     .help = "for models: a preset or a spelled-out policy; again for more; f32 when not given"},
+     .help = "a preset or a spelled-out policy; again for more; when not given, models are in f32 and programs as they "
+             "are"},
     {.name = "layout",
      .kind = OPTION_STRING,
      .argument = "LAYOUT",
@@ -548,6 +558,7 @@ static const struct option options[] = {
     {.name = "sweep", .kind = OPTION_FLAG, .help = "flags of one name are alternatives: every combination is compiled"},
     OPTION_BATCH(NULL, "texts in one run; the workload's own when not given"),
     OPTION_SEQ(NULL, "tokens per text; the workload's own when not given"),
+    OPTION_WEIGHT_ARGS,
     {.name = "no-evidence",
      .kind = OPTION_FLAG,
      .help = "do not dump the final code: faster, without arithmetic and floor"},

@@ -9,14 +9,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/file.h"
 #include "base/interrupt.h"
 #include "base/threads.h"
 #include "ir/policy.h"
 #include "models/builtin.h"
 #include "plan/sharding.h"
-
-#define MAX_PROGRAM_BYTES (1u << 30)
 
 const char *compile_state_name(enum compile_state s)
 {
@@ -67,40 +64,6 @@ bool compile_met(const struct compile *c)
 
 // ---- The workload
 
-static bool is_program(const char *name)
-{
-    size_t n = strlen(name);
-    return n > 5 && strcmp(name + n - 5, ".mlir") == 0 && !dir_exists(name);
-}
-
-// "mhlo.num_partitions = 8" of a program's text; 0 where it does not say. A program that is divided but does not say
-// over how many would be compiled whole, without a word: then it is all devices.
-static int partitions_of(const char *text, size_t n, int devices)
-{
-    static const char key[] = "mhlo.num_partitions = ";
-    const char *at = memmem(text, n, key, sizeof key - 1);
-    if (at)
-        return (int)strtol(at + sizeof key - 1, NULL, 10);
-    bool divided = memmem(text, n, "mhlo.sharding", 13) || memmem(text, n, "sdy.sharding", 12);
-    return divided ? devices : 0;
-}
-
-// The user's program: the compiler takes it as it is.
-static int program_case(struct compile_case *k, const struct str *program, struct error *err)
-{
-    if (k->policy)
-        return error_set(err, ERR_USAGE, "--policy", "a program has its own types: policies are for models");
-    k->text = program->text;
-    k->text_bytes = program->length;
-    int n = partitions_of(program->text, program->length, k->target.devices);
-    if (n > k->target.devices)
-        return error_set(err, ERR_USAGE, k->target_name, "the program is divided over %d devices, the target has %d", n,
-                         k->target.devices);
-    k->partitions = n > 0 ? n : 1;
-    k->shardy = memmem(program->text, program->length, "sdy.mesh", 8) != NULL;
-    return 0;
-}
-
 // The same product asks for as many passes as its precision says.
 static int set_precision(struct module *m, const char *name, struct error *err)
 {
@@ -149,6 +112,7 @@ static int model_case(struct compile *c, struct compile_case *k, struct module *
         k->text = arena_strndup(&k->arena, text.text, text.length, err);
         rc = k->text ? 0 : ERR_MEMORY;
     }
+    k->format = "mlir";
     k->partitions = (int)layout_devices(&layout);
     str_release(&text);
     return rc;
@@ -254,13 +218,27 @@ static int make_cases(struct compile *c, struct error *err)
     return rc;
 }
 
+// A program that a policy is to be applied to.
+static int rewritten(struct compile *c, const struct model_shape *shape, struct module *m, struct error *err)
+{
+    struct program p;
+    struct model_request r;
+    int rc = program_open(&p, c->options.workload, shape->weight_args, false, &c->arena, err);
+    if (!rc)
+        rc = model_request_program(&p, shape, &c->arena, &r, err);
+    if (rc)
+        return rc;
+    c->program = p.file;
+    c->fixed = r.fixed;
+    *m = r.parts[0].module;
+    return 0;
+}
+
 int compile_open(struct compile *c, const struct compile_job *o, struct error *err)
 {
     memset(c, 0, sizeof *c);
     arena_init(&c->arena);
     c->options = *o;
-    struct str program;
-    str_init(&program);
     struct module *plain = arena_new(&c->arena, struct module, 1, err);
     int rc = plain ? 0 : ERR_MEMORY;
     if (!rc && o->require)
@@ -268,29 +246,19 @@ int compile_open(struct compile *c, const struct compile_job *o, struct error *e
     c->has_require = o->require != NULL;
     if (!rc)
         rc = make_cases(c, err);
-    bool user = is_program(o->workload);
-    if (!rc && user) {
-        rc = file_read(&program, o->workload, MAX_PROGRAM_BYTES, err);
-        if (!rc && o->precision)
-            rc = error_set(err, ERR_USAGE, "--precision", "a program has its own precisions: this is for models");
-        if (!rc && o->layout)
-            rc = error_set(err, ERR_USAGE, "--layout",
-                           "a program says itself how it is divided, by mhlo.sharding or sdy");
-        char *copy = rc ? NULL : arena_alloc(&c->arena, program.length + 1, 1, err);
-        if (!rc && !copy)
-            rc = ERR_MEMORY;
-        if (!rc) {
-            memcpy(copy, str_text(&program), program.length + 1);
-            struct str own = {.text = copy, .length = program.length};
-            for (size_t i = 0; i < c->n_cases && !rc; i++)
-                rc = program_case(&c->cases[i], &own, err);
-        }
+    bool program = program_is(o->workload);
+    if (!rc && program && o->layout)
+        rc = error_set(err, ERR_USAGE, "--layout", "a program says itself how it is divided, by mhlo.sharding or sdy");
+    if (!rc && program && !o->n_policies) {
+        rc = compile_program_open(c, err);
     } else if (!rc) {
-        struct model_shape shape = {.batch = o->batch, .seq = o->seq};
+        struct model_shape shape = {.batch = o->batch, .seq = o->seq, .weight_args = o->weight_args};
         module_init(plain, &c->arena, o->workload);
-        rc = model_module(o->workload, &shape, plain, &c->fixed, err);
+        rc = program ? rewritten(c, &shape, plain, err) : model_module(o->workload, &shape, plain, &c->fixed, err);
         if (!rc && c->fixed && o->n_policies)
-            rc = error_set(err, ERR_USAGE, "--policy", "a product has its type in its name");
+            rc = error_set(err, ERR_USAGE, "--policy",
+                           program ? "the program has types of its own; policies start from one in f32"
+                                   : "a product has its type in its name");
         for (size_t i = 0; i < c->n_cases && !rc; i++) {
             struct compile_case *k = &c->cases[i];
             if (!c->fixed && !k->policy)
@@ -298,7 +266,6 @@ int compile_open(struct compile *c, const struct compile_job *o, struct error *e
             rc = model_case(c, k, plain, err);
         }
     }
-    str_release(&program);
     return rc;
 }
 

@@ -14,13 +14,15 @@
 #include "ir/llo.h"
 #include "ir/module.h"
 #include "lab/require.h"
+#include "models/program.h"
 #include "worker/worker.h"
 
 enum { COMPILE_MAX_CASES = 256, COMPILE_MAX_FLAGS = 32 };
 
 struct compile_job {
-    const char *workload;       // as model_module takes it, or a file of StableHLO (*.mlir)
+    const char *workload;       // as model_module takes it; a program without a policy goes to the compiler as it is
     int64_t batch, seq;         // 0: the workload's own
+    const char *weight_args;    // of a program under policies: which arguments are weights, "N..M"; NULL: none
     const char *const *targets; // "v6e:2x4", "h100": at least one
     const char *const *policies;
     const char *const *flags; // "NAME=VALUE", options of the compiler
@@ -98,8 +100,9 @@ struct compile_case {
     const char *policy; // NULL: the workload has its types
     struct worker_override flags[COMPILE_MAX_FLAGS];
     size_t n_flags;
-    const struct module *module; // NULL: a program of the user's
-    const char *text;
+    const struct module *module;       // NULL: a program of the user's
+    int64_t first_weight, last_weight; // its arguments that are weights; last below first: none
+    const char *text, *format;         // "mlir" or "hlo"
     size_t text_bytes;
     int partitions;
     bool shardy;
@@ -122,6 +125,7 @@ struct compile_case {
     double usable_bytes; // what one device's memory can hold; NAN: not known
     int64_t serialized_bytes;
     const char *fingerprint;        // NULL: none
+    int64_t weight_bytes;           // of the arguments that are weights, as the compiler lays them out; -1: not known
     struct compile_buffer *buffers; // the largest first
     size_t n_buffers;
     double dump_bytes, parse_s; // of the final code
@@ -147,6 +151,7 @@ struct compile_case {
 struct compile {
     struct arena arena;
     struct compile_job options;
+    struct program_file program; // path NULL: the workload is none
     struct compile_case *cases;
     size_t n_cases;
     bool fixed;

@@ -211,7 +211,7 @@ static int compile(const struct compile *c, struct compile_case *k, const struct
         all[n++] = k->flags[i];
     struct worker_program p = {.text = k->text,
                                .length = k->text_bytes,
-                               .format = "mlir",
+                               .format = k->format,
                                .name = c->options.workload,
                                .num_partitions = k->partitions,
                                .shardy = k->shardy,
@@ -314,6 +314,7 @@ int compile_case_run(const struct compile *c, struct compile_case *k, size_t num
     struct error failed = {0};
     bool dump = !c->options.no_evidence && k->target.chip->is_tpu;
     k->plain_wall_s = k->plain_cpu_s = k->floor_s = NAN;
+    k->weight_bytes = -1;
     k->usable_bytes = chip_memory_usable(k->target.chip, CHIP_PER_DEVICE).value;
     if (isnan(k->usable_bytes))
         k->usable_bytes = chip_memory(k->target.chip, CHIP_PER_DEVICE).value;

@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "ir/hlo_import.h"
 #include "ir/hlo_layout.h"
 #include "lab/compile_part.h"
 
@@ -65,10 +67,26 @@ static const char *owner_in_text(struct arena *a, struct slice module, struct sl
         return "";
     at += sizeof mark - 1;
     const uint8_t *quote = memchr(at, '"', length - (size_t)(at - line));
-    return quote ? arena_strndup(a, (const char *)at, (size_t)(quote - at), err) : "";
+    char *name = arena_strndup(a, (const char *)at, quote ? (size_t)(quote - at) : 0, err), *to = name;
+    if (!name)
+        return NULL;
+    for (const char *from = name; *from; from++) { // "params[\'w\']"
+        from += *from == '\\' && from[1];
+        *to++ = *from;
+    }
+    *to = '\0';
+    return name;
 }
 
-// Arguments are named by our module where it is ours.
+static bool is_weight(const struct compile_case *k, int64_t parameter)
+{
+    if (k->module)
+        return parameter >= 0 && parameter < k->module->n_parameters &&
+               k->module->parameters[parameter].role != ROLE_INPUT;
+    return parameter >= k->first_weight && parameter <= k->last_weight;
+}
+
+// Arguments are named by our module where it is ours, else by their names in the program, if they have any.
 static const char *owner_of(struct compile_case *k, const struct buffers *b, const struct buffer_value *v,
                             struct slice module, struct error *err)
 {
@@ -77,6 +95,9 @@ static const char *owner_of(struct compile_case *k, const struct buffers *b, con
         return owner_in_text(&k->arena, module, buffer_value_instruction(v), err);
     if (k->module && a->parameter >= 0 && a->parameter < k->module->n_parameters)
         return k->module->parameters[a->parameter].name;
+    const char *name = owner_in_text(&k->arena, module, buffer_value_instruction(v), err);
+    if (!name || *name)
+        return name;
     return arena_printf(&k->arena, err, "argument %lld", (long long)a->parameter);
 }
 
@@ -86,11 +107,14 @@ static int keep_buffers(struct compile_case *k, const struct buffers *b, struct 
     size_t n = 0;
     if (!list)
         return ERR_MEMORY;
+    k->weight_bytes = k->module || k->last_weight >= k->first_weight ? 0 : -1;
     for (size_t i = 0; i < b->n_values; i++) {
         const struct buffer_value *v = &b->values[i];
         const struct buffer_allocation *a = &b->allocations[v->allocation];
         if (a->space != 0 || v->bytes == 0)
             continue;
+        if (a->kind == BUFFER_ARGUMENT && is_weight(k, a->parameter))
+            k->weight_bytes = add_saturated(k->weight_bytes, v->bytes);
         struct slice in = buffer_value_instruction(v);
         const uint8_t *brace = v->shape.size ? memchr(v->shape.data, '{', v->shape.size) : NULL;
         size_t shape = brace ? (size_t)(brace - v->shape.data) : v->shape.size;
@@ -415,15 +439,29 @@ static int describe_collective(struct walk *w, struct compile_op *op, const stru
     return op->groups ? 0 : ERR_MEMORY;
 }
 
-// The row of the report that a scope belongs to: our own modules know.
-static const char *group_of(const struct compile_case *k, const char *scope)
+// Where in the model an operation is, and the row of the report: our own modules know, of others the name tells it.
+static int take_scope(struct compile_case *k, struct compile_op *op, struct error *err)
 {
-    for (int i = 0; k->module && *scope && i < k->module->n_instructions; i++) {
-        const struct instruction *in = &k->module->instructions[i];
-        if (strcmp(in->scope, scope) == 0)
-            return in->group;
+    op->scope = copied(&k->arena, op->in->metadata.op_name, err);
+    op->group = op->scope;
+    if (!op->scope)
+        return ERR_MEMORY;
+    if (!*op->scope) {
+        op->group = op->kind == COMPILE_PREFETCH ? "prefetches" : "without a name";
+        return 0;
     }
-    return scope;
+    for (int i = 0; k->module && i < k->module->n_instructions; i++) {
+        const struct instruction *in = &k->module->instructions[i];
+        if (strcmp(in->scope, op->scope) == 0) {
+            op->group = in->group;
+            return 0;
+        }
+    }
+    if (k->module)
+        return 0;
+    const char *scope;
+    int rc = hlo_scope(op->in, &k->arena, &scope, err);
+    return rc ? rc : hlo_scope_group(scope, &k->arena, &op->group, err);
 }
 
 static void take_code(struct walk *w, struct compile_op *op)
@@ -477,11 +515,11 @@ static int add_op(struct walk *w, const struct hlo_instruction *in, double runs,
                                                                                                 : COMPILE_TRANSFER;
     op->name = copied(&k->arena, in->name, w->err);
     op->what = copied(&k->arena, hlo_category(in), w->err);
-    op->scope = copied(&k->arena, in->metadata.op_name, w->err);
-    if (!op->name || !op->what || !op->scope)
+    if (!op->name || !op->what)
         return ERR_MEMORY;
-    op->group = *op->scope ? group_of(k, op->scope) : op->kind == COMPILE_PREFETCH ? "prefetches" : "without a name";
-    int rc = read_config(w, op, in, w->err);
+    int rc = take_scope(k, op, w->err);
+    if (!rc)
+        rc = read_config(w, op, in, w->err);
     if (!rc && op->kind == COMPILE_COLLECTIVE)
         rc = describe_collective(w, op, of, w->err);
     if (rc)

@@ -53,6 +53,11 @@ static void write_plan(const struct compile_case *k, struct jw *w)
     jw_key(w, "memory");
     jw_object(w);
     planned(w, "arguments", m->arguments);
+    bool known = k->weight_bytes >= 0;
+    quantity_json_kv(w, "weights",
+                     quantity_make(known ? (double)k->weight_bytes : NAN, "B", ORIGIN_DERIVED,
+                                   known ? "arguments that are weights, as the compiler lays them out"
+                                         : "nobody said which arguments are weights, or no plan was dumped"));
     planned(w, "outputs", m->outputs);
     planned(w, "aliases", m->aliases);
     planned(w, "temporaries", m->temporaries);
@@ -241,6 +246,7 @@ void compile_json(const struct compile *c, struct jw *w)
 {
     jw_object(w);
     jw_kv_string(w, "workload", c->options.workload);
+    program_file_json(&c->program, w);
     jw_kv_string(w, "layout", c->options.layout);
     jw_key(w, "requirement");
     if (c->has_require) {

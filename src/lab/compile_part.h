@@ -11,6 +11,8 @@ int compile_folder_new(struct tree_temporary *f, const char *keep, size_t number
 // Removes it with all that is in it, unless it is kept.
 void compile_folder_release(struct tree_temporary *f, bool keep);
 
+// Reads the workload as a program, and makes every case compile it as it is. ERR_INPUT, ERR_USAGE.
+int compile_program_open(struct compile *c, struct error *err);
 // Compiles one case in a worker of its own and keeps everything that came out. An error here is one of ours.
 int compile_case_run(const struct compile *c, struct compile_case *k, size_t number, struct error *err);
 // The buffers of a dump: the largest, with their owners.

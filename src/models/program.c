@@ -8,19 +8,18 @@
 #include "ir/hlo_import.h"
 #include "worker/worker.h"
 
-static int read_weight_args(struct program *p, const char *text, struct error *err)
+int program_weight_args(const char *text, int64_t *first, int64_t *last, struct error *err)
 {
-    char first[24] = "";
+    char number[24] = "";
     const char *dots = text ? strstr(text, "..") : NULL;
     size_t n = dots ? (size_t)(dots - text) : text ? strlen(text) : 0;
-    p->first_weight = 0;
-    p->last_weight = -1;
+    *first = 0;
+    *last = -1;
     if (!text)
         return 0;
-    if (n < sizeof first)
-        snprintf(first, sizeof first, "%.*s", (int)n, text);
-    if (!parse_i64(first, &p->first_weight) || !parse_i64(dots ? dots + 2 : first, &p->last_weight) ||
-        p->first_weight < 0 || p->last_weight < p->first_weight)
+    if (n < sizeof number)
+        snprintf(number, sizeof number, "%.*s", (int)n, text);
+    if (!parse_i64(number, first) || !parse_i64(dots ? dots + 2 : number, last) || *first < 0 || *last < *first)
         return error_set(err, ERR_USAGE, "--weight-args",
                          "'%s' is not N..M, the first and the last argument that is a "
                          "weight, counted from 0",
@@ -98,7 +97,7 @@ int program_open(struct program *p, const char *path, const char *weight_args, b
 {
     struct slice bytes;
     memset(p, 0, sizeof *p);
-    int rc = read_weight_args(p, weight_args, err);
+    int rc = program_weight_args(weight_args, &p->first_weight, &p->last_weight, err);
     if (!rc)
         rc = program_file_read(&p->file, path, arena, err);
     if (rc)

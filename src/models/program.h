@@ -30,11 +30,15 @@ struct program_file {
 int program_file_read(struct program_file *f, const char *path, struct arena *arena, struct error *err);
 // What the bytes alone tell: all but the hash. `path` is used for its ending, where the bytes say nothing.
 void program_file_recognise(struct program_file *f, struct slice bytes, const char *path);
+bool program_is_shardy(struct slice bytes); // whether values of it are divided by Shardy
 // Devices of the first mesh of Shardy that a translated program names (#sdy.mesh<["data"=2, "model"=4]>); 1 where there
 // is none.
 int64_t program_mesh_devices(struct slice hlo);
 // Key `program` and its object: form, bytes, sha256, producer; null for no file.
 void program_file_json(const struct program_file *f, struct jw *w);
+
+// "N..M" or "N": the first and the last argument that is a weight, from 0; last is below first for NULL. ERR_USAGE.
+int program_weight_args(const char *text, int64_t *first, int64_t *last, struct error *err);
 
 struct program {
     struct program_file file;

@@ -95,11 +95,25 @@ static int64_t partitions_of(struct slice text)
     return n <= INT32_MAX ? n : 0;
 }
 
+// Whether Shardy's attribute is somewhere in it. "sdy.sharding_rule", that of operations which may be divided, is
+// another one.
+bool program_is_shardy(struct slice bytes)
+{
+    static const char key[] = "sdy.sharding";
+    const uint8_t *at = bytes.data, *end = bytes.data + bytes.size;
+    while (at < end && (at = memmem(at, (size_t)(end - at), key, sizeof key - 1))) {
+        at += sizeof key - 1;
+        if (at == end || *at != '_')
+            return true;
+    }
+    return false;
+}
+
 // What is told of StableHLO without a parser of its own. In bytecode names are text as well.
 static void describe_stablehlo(struct program_file *f)
 {
     struct slice p = f->program;
-    f->shardy = slice_contains(p, "sdy.sharding") || slice_contains(p, "sdy.mesh");
+    f->shardy = program_is_shardy(p);
     f->divided = f->shardy || slice_contains(p, "mhlo.sharding");
     if (f->form == PROGRAM_STABLEHLO_TEXT) {
         f->n_devices = partitions_of(p);
