@@ -317,13 +317,11 @@ static int trace(struct cli *cli, struct call *c, struct error *err)
 {
     int rc = 0;
     for (size_t i = 0; i < c->n && !rc; i++) {
-        const struct subject *s = &c->subjects[i].subject;
         const char *name = c->subjects[i].policy ? c->subjects[i].policy : c->subjects[i].workload;
         progress_report(&cli->progress, "trace", i, c->n);
         name = c->n == 1 ? name : arena_printf(&cli->arena, err, "%zu_%s", i + 1, name);
-        rc = name ? capture_into(&c->record, s->worker, &s->program, s->args, s->n_args, name, &cli->arena,
-                                 &c->traces[i], err)
-                  : ERR_MEMORY;
+        const struct capture_steps steps = capture_steps_of(&c->subjects[i].subject, name);
+        rc = name ? capture_into(&c->record, &steps, &cli->progress, &cli->arena, &c->traces[i], err) : ERR_MEMORY;
     }
     return rc;
 }

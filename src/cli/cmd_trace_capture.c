@@ -55,6 +55,7 @@ static int write_result(const struct call *c, struct jw *w, struct error *err)
     jw_kv_uint(w, "bytes", d->capture.space.length + c->perfetto_bytes);
     jw_kv_uint(w, "events", d->capture.events);
     jw_kv_uint(w, "dropped", d->capture.dropped);
+    jw_kv_string(w, "without_buffers", d->capture.without_buffers);
     jw_object_end(w);
     return rc ? rc : jw_finish(w, err);
 }
@@ -135,6 +136,8 @@ static int run_call(struct cli *cli, struct call *c, struct error *err)
         return rc;
     if (warmup_is_short(&c->done))
         cli_note(cli, "the warm-up was no slower than a step: was the program compiled and run before?");
+    if (c->done.capture.without_buffers)
+        cli_note(cli, "%s", c->done.capture.without_buffers);
     if (c->done.capture.dropped)
         cli_note(cli, "%" PRIu64 " spans are not in the profile: there was no room for them", c->done.capture.dropped);
     if (cli->json)
@@ -182,7 +185,9 @@ static const char *const description[] = {
     "Compiles a workload, runs it until it is warm, measures it untraced, and then makes a profile of a few steps: by "
     "the plugin's own profiler where it has one, with our own spans (compile, upload, execute with dispatch and wait, "
     "download) beside it, else by our spans alone. Every step is marked precision_case, with its number. The HLO of "
-    "the program is in the profile.",
+    "the program is in the profile, with the memory that the compiler planned for it, for which it is compiled once "
+    "more "
+    "after everything else.",
     "WORKLOAD is what `assay bench` takes; without one it is " CAPTURE_FEEDBACK
     ", a product of 256x256 in bf16 whose result is the next step's first operand.",
     "The profile is DIR/plugins/profile/TIME/HOST.xplane.pb, which other tools find by DIR. Runs already there stay, "

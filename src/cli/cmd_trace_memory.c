@@ -317,6 +317,18 @@ static int fill(struct cli *cli, struct trace *t, void *of, struct jw *w, struct
     return 0;
 }
 
+// What made the profile may have said why.
+static void say_nothing(struct cli *cli, const struct trace *t)
+{
+    cli_note(cli, "nothing about memory is in this profile: neither events of allocators nor a program's buffers");
+    for (size_t i = 0; i < t->n_files; i++) {
+        const struct xspace *x = &t->files[i].space;
+        for (size_t k = 0; k < x->n_warnings; k++)
+            cli_note(cli, "%s says: %.*s", t->files[i].path,
+                     (int)(x->warnings[k].size < 400 ? x->warnings[k].size : 400), (const char *)x->warnings[k].data);
+    }
+}
+
 static int run(struct cli *cli, struct error *err)
 {
     struct trace t;
@@ -327,7 +339,7 @@ static int run(struct cli *cli, struct error *err)
     if (!rc)
         rc = trace_heaps(&t, &f.heaps, err);
     if (!rc && !f.memory.n_allocators && !f.heaps.n_heaps)
-        cli_note(cli, "nothing about memory is in this profile: neither events of allocators nor a program's buffers");
+        say_nothing(cli, &t);
     if (!rc)
         rc = trace_wants_json(cli) ? trace_document(cli, &t, fill, &f, err) : print_text(cli, &f, err);
     if (!rc)

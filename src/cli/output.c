@@ -103,6 +103,12 @@ void cli_note(struct cli *cli, const char *fmt, ...)
     str_release(&s);
 }
 
+static void progress_note_show(void *context, const char *text)
+{
+    const struct progress_line *p = context;
+    cli_note(p->cli, "%s", text);
+}
+
 // --- the terminal
 // -------------------------------------------------------------------------------------------------------
 
@@ -126,10 +132,10 @@ void cli_output_init(struct cli *cli)
     bool dumb = !term || strcmp(term, "dumb") == 0;
     cli->width = columns();
     cli->color = !cli->no_color && !cli->json && !(no_color && *no_color) && !dumb && isatty(STDOUT_FILENO);
-    if (!cli->quiet && !dumb && isatty(STDERR_FILENO)) {
-        line = (struct progress_line){.cli = cli};
-        cli->progress = (struct progress){.report = progress_show, .context = &line};
-    }
+    line = (struct progress_line){.cli = cli};
+    cli->progress = (struct progress){.note = progress_note_show, .context = &line};
+    if (!cli->quiet && !dumb && isatty(STDERR_FILENO))
+        cli->progress.report = progress_show;
 }
 
 const char *cli_bold(const struct cli *cli)

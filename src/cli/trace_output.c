@@ -22,6 +22,8 @@ int trace_output(struct cli *cli, const struct capture *c, const char **path, st
     if (rc || !*path)
         return rc ? rc : ERR_MEMORY;
     cli_note(cli, "profile: %s, %" PRIu64 " events", *path, c->events);
+    if (c->without_buffers)
+        cli_note(cli, "%s", c->without_buffers);
     if (c->dropped)
         cli_note(cli, "%" PRIu64 " spans are not in the profile: there was no room for them", c->dropped);
     return 0;

@@ -20,22 +20,25 @@ int64_t capture_epoch_ns(uint64_t clock)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - (int64_t)(clock_ns() - clock);
 }
 
-int capture_program(struct xwrite_program *out, uint64_t id, const void *optimized, size_t bytes, struct arena *a,
-                    struct error *err)
+const char *capture_without_buffers(struct arena *a, const char *name, const char *reason, struct error *err)
+{
+    return arena_printf(a, err, "the profile is without the buffers of %s: %s", name, reason);
+}
+
+int capture_program(struct xwrite_program *out, uint64_t id, struct slice optimized, struct arena *a, struct error *err)
 {
     struct hlo_module m;
     struct error bad = {0};
     *out = (struct xwrite_program){.name = "program", .id = id};
-    if (!bytes)
+    if (!optimized.size)
         return 0;
-    int rc = hlo_read(&m, optimized, bytes, "the optimised program", a, &bad);
+    int rc = hlo_read(&m, optimized.data, optimized.size, "the optimised program", a, &bad);
     if (rc == ERR_MEMORY)
         return error_set(err, ERR_MEMORY, NULL, "%s", bad.message);
     if (rc)
         return 0;
     out->name = arena_strndup(a, (const char *)m.name.data, m.name.size, err);
-    out->module = m.message.data;
-    out->module_bytes = m.message.size;
+    out->module = m.message;
     return out->name ? 0 : ERR_MEMORY;
 }
 
@@ -199,14 +202,22 @@ static int make_lines(struct stepping *t, struct worker_span *spans, size_t n, c
     return 0;
 }
 
-static int make_profile(struct stepping *t, struct worker_span *spans, size_t n, struct error *err)
+static struct slice optimized_of(const struct worker_executable *e)
+{
+    return (struct slice){(const uint8_t *)e->optimized, e->optimized_length};
+}
+
+static int make_profile(struct stepping *t, struct worker_span *spans, size_t n, const struct str *buffers,
+                        struct error *err)
 {
     const struct worker_executable *e = t->s->program;
     struct capture *c = t->c;
+    struct xspace_contents contents = {.events = 0};
     struct xwrite_program program;
     struct lines lines = {0};
     char host[TRACE_HOST_MAX];
-    int rc = capture_program(&program, (uint64_t)e->id + 1, e->optimized, e->optimized_length, &c->arena, err);
+    int rc = capture_program(&program, (uint64_t)e->id + 1, optimized_of(e), &c->arena, err);
+    program.buffers = (struct slice){(const uint8_t *)buffers->text, buffers->length};
     if (!rc)
         rc = make_lines(t, spans, n, &program, &lines, err);
     if (rc)
@@ -222,12 +233,14 @@ static int make_profile(struct stepping *t, struct worker_span *spans, size_t n,
                              .n_lines = lines.n,
                              .programs = &program,
                              .n_programs = 1,
+                             .warning = c->without_buffers,
                              .start_ns = t->start_ns,
                              .end_ns = t->end_ns,
                              .epoch_ns = c->epoch_ns};
     rc = c->from_plugin ? xspace_append(&c->space, &s, (int)getpid(), err) : xspace_write(&c->space, &s, err);
     if (!rc)
-        rc = xspace_count_events(&c->space, &c->events, err);
+        rc = xspace_look(&c->space, &contents, err);
+    c->events = contents.events;
     if (!rc && !c->events)
         rc = error_set(err, ERR_DEVICE, NULL, "the profile is empty: nothing ran while it was made");
     return rc;
@@ -243,9 +256,25 @@ static int forget_spans(struct worker *w, struct error *err)
     return rc;
 }
 
+// What memory the program was given. A plugin's profiler that writes programs writes that with them.
+static int find_buffers(struct stepping *t, struct capture_buffers *b, struct error *err)
+{
+    struct capture *c = t->c;
+    struct xspace_contents contents;
+    int rc = xspace_look(&c->space, &contents, err);
+    if (rc || contents.programs)
+        return rc;
+    rc = capture_buffers(b, t->s->worker, t->s->source, optimized_of(t->s->program), err);
+    if (rc || !b->reason[0])
+        return rc;
+    c->without_buffers = capture_without_buffers(&c->arena, t->s->name, b->reason, err);
+    return c->without_buffers ? 0 : ERR_MEMORY;
+}
+
 int capture_run(struct capture *c, const struct capture_steps *steps, struct error *err)
 {
     struct stepping t = {.s = steps, .c = c};
+    struct capture_buffers buffers = {.reason = ""};
     struct worker_span *spans = NULL;
     size_t n = 0;
     *c = (struct capture){0};
@@ -266,20 +295,29 @@ int capture_run(struct capture *c, const struct capture_steps *steps, struct err
     if (!rc)
         rc = worker_spans(steps->worker, &spans, &n, &c->dropped, err);
     if (!rc)
-        rc = make_profile(&t, spans, n, err);
+        rc = find_buffers(&t, &buffers, err);
+    if (!rc)
+        rc = make_profile(&t, spans, n, &buffers.assignment, err);
+    capture_buffers_release(&buffers);
     free(spans);
     return rc;
 }
 
+struct capture_steps capture_steps_of(const struct subject *s, const char *name)
+{
+    return (struct capture_steps){.worker = s->worker,
+                                  .program = &s->program,
+                                  .source = &s->source,
+                                  .args = s->args,
+                                  .n_args = s->n_args,
+                                  .name = name,
+                                  .steps = CAPTURE_STEPS};
+}
+
 int capture_subject(struct capture *c, const struct subject *s, struct error *err)
 {
-    const struct capture_steps steps = {.worker = s->worker,
-                                        .program = &s->program,
-                                        .args = s->args,
-                                        .n_args = s->n_args,
-                                        .name = s->label,
-                                        .steps = CAPTURE_STEPS,
-                                        .whole = true};
+    struct capture_steps steps = capture_steps_of(s, s->label);
+    steps.whole = true;
     return capture_run(c, &steps, err);
 }
 
@@ -299,15 +337,15 @@ int capture_record(const struct capture *c, struct record *record, const char *l
     return *name ? record_write(record, *name, c->space.text, c->space.length, err) : ERR_MEMORY;
 }
 
-int capture_into(struct record *record, struct worker *w, const struct worker_executable *program, const int *args,
-                 size_t n_args, const char *label, struct arena *a, const char **name, struct error *err)
+int capture_into(struct record *record, const struct capture_steps *steps, const struct progress *progress,
+                 struct arena *a, const char **name, struct error *err)
 {
-    const struct capture_steps steps = {
-        .worker = w, .program = program, .args = args, .n_args = n_args, .name = label, .steps = CAPTURE_STEPS};
     struct capture c;
-    int rc = capture_run(&c, &steps, err);
+    int rc = capture_run(&c, steps, err);
     if (!rc)
-        rc = capture_record(&c, record, label, a, name, err);
+        rc = capture_record(&c, record, steps->name, a, name, err);
+    if (!rc && c.without_buffers)
+        progress_note(progress, c.without_buffers);
     capture_release(&c);
     return rc;
 }

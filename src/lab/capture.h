@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A profile of a few warmed steps of one program: by the plugin's own profiler where there is one, with our own spans
-// beside it; else by our spans alone. The HLO of the program is in it.
+// beside it; else by our spans alone. The HLO of the program is in it, with its buffer assignment.
 #ifndef LAB_CAPTURE_H
 #define LAB_CAPTURE_H
 
 #include "base/arena.h"
+#include "base/progress.h"
+#include "lab/capture_buffers.h"
 #include "record/record.h"
 #include "trace/xspace_write.h"
 #include "worker/worker.h"
@@ -15,6 +17,7 @@
 struct capture_steps {
     struct worker *worker;
     const struct worker_executable *program; // compiled with want_optimized
+    const struct worker_program *source;     // what from: see capture_buffers
     const int *args;
     size_t n_args;
     const char *name; // of the case: it stands inside every step
@@ -24,31 +27,34 @@ struct capture_steps {
 };
 
 struct capture {
-    struct str space;  // XSpace
-    int64_t epoch_ns;  // Unix time at its start
-    bool from_plugin;  // the plugin's profiler ran
-    uint64_t events;   // of all lines
-    uint64_t dropped;  // spans that there was no room for
-    double *step_ns;   // of each step as this process saw it; in the arena
-    struct str result; // bytes of the last step's first result
+    struct str space;            // XSpace
+    int64_t epoch_ns;            // Unix time at its start
+    bool from_plugin;            // the plugin's profiler ran
+    uint64_t events;             // of all lines
+    uint64_t dropped;            // spans that there was no room for
+    double *step_ns;             // of each step as this process saw it; in the arena
+    struct str result;           // bytes of the last step's first result
+    const char *without_buffers; // why the program's buffer assignment is not in the profile; NULL: it is. In the arena
     struct arena arena;
 };
 
-// Runs the steps, each waited for, and makes the profile. The program should be warm. ERR_DEVICE when the profile would
-// be empty. Release in any case.
+// Runs the steps, each waited for, and makes the profile. The program should be warm; it is compiled once more after
+// the steps, outside of the profile, unless the plugin's profiler has its HLO already. ERR_DEVICE when the profile
+// would be empty. Release in any case.
 int capture_run(struct capture *c, const struct capture_steps *steps, struct error *err);
 void capture_release(struct capture *c);
 
 enum { CAPTURE_STEPS = 5 }; // of a command that has other things to do
 
-// capture_run of CAPTURE_STEPS steps of a subject whose inputs are set and which has run, with all that its worker did
-// before.
+// CAPTURE_STEPS steps of a subject whose inputs are set and which has run. Borrows from it.
 struct subject;
+struct capture_steps capture_steps_of(const struct subject *s, const char *name);
+// capture_run of these, with all that its worker did before.
 int capture_subject(struct capture *c, const struct subject *s, struct error *err);
 
-// capture_run of CAPTURE_STEPS steps, and capture_record.
-int capture_into(struct record *record, struct worker *w, const struct worker_executable *program, const int *args,
-                 size_t n_args, const char *label, struct arena *a, const char **name, struct error *err);
+// capture_run, and capture_record under the steps' name. What the profile is without is noted.
+int capture_into(struct record *record, const struct capture_steps *steps, const struct progress *progress,
+                 struct arena *a, const char **name, struct error *err);
 
 // Writes the profile into a record as a run of its own, trace/plugins/profile/TIME_LABEL/HOST.xplane.pb. *name: in the
 // arena.
@@ -57,8 +63,10 @@ int capture_record(const struct capture *c, struct record *record, const char *l
 
 // The program as a profile names it: by its module, with the HLO that the compiler left. Without it (not offered, or
 // not readable) it is called "program". Memory is the arena's; the HLO stays in `optimized`. ERR_MEMORY.
-int capture_program(struct xwrite_program *out, uint64_t id, const void *optimized, size_t bytes, struct arena *a,
+int capture_program(struct xwrite_program *out, uint64_t id, struct slice optimized, struct arena *a,
                     struct error *err);
+// "the profile is without the buffers of NAME: REASON", for the profile and whoever made it. NULL without memory.
+const char *capture_without_buffers(struct arena *a, const char *name, const char *reason, struct error *err);
 // The time of the wall at a time of clock_ns().
 int64_t capture_epoch_ns(uint64_t clock);
 

@@ -23,6 +23,8 @@ static const char feedback_text[] =
 struct subject_of {
     struct bench_subject bench;
     struct worker_executable program;
+    struct worker_program source;
+    struct worker_shape shapes[2];
     int feedback_args[2];
     bool feedback, opened;
     struct capture_steps steps;
@@ -31,28 +33,29 @@ struct subject_of {
 static int open_feedback(struct subject_of *s, const struct capture_workload_options *o, struct error *err)
 {
     static uint16_t ones[SIDE * SIDE];
-    struct worker_shape shape = {.dtype = DT_BF16, .rank = 2, .dims = {SIDE, SIDE}}, shapes[] = {shape, shape};
-    struct worker_program program = {.text = feedback_text,
-                                     .length = sizeof feedback_text - 1,
-                                     .format = "mlir",
-                                     .name = CAPTURE_FEEDBACK,
-                                     .want_optimized = true,
-                                     .n_args = 2,
-                                     .args = shapes};
+    s->shapes[0] = s->shapes[1] = (struct worker_shape){.dtype = DT_BF16, .rank = 2, .dims = {SIDE, SIDE}};
+    s->source = (struct worker_program){.text = feedback_text,
+                                        .length = sizeof feedback_text - 1,
+                                        .format = "mlir",
+                                        .name = CAPTURE_FEEDBACK,
+                                        .want_optimized = true,
+                                        .n_args = 2,
+                                        .args = s->shapes};
     s->feedback = true;
     int rc = worker_start(&s->steps.worker, &o->bench.worker, err);
     if (!rc)
-        rc = worker_compile(s->steps.worker, &program, &s->program, err);
+        rc = worker_compile(s->steps.worker, &s->source, &s->program, err);
     if (rc)
         return rc;
     s->opened = true;
     for (size_t i = 0; i < SIDE * SIDE; i++)
         ones[i] = ONE_BF16;
     for (int i = 0; i < 2 && !rc; i++) {
-        struct worker_tensor t = {.fd = -1, .shape = shape, .name = "ones"};
+        struct worker_tensor t = {.fd = -1, .shape = s->shapes[0], .name = "ones"};
         rc = worker_upload_bytes(s->steps.worker, ones, sizeof ones, &t, &s->feedback_args[i], NULL, err);
     }
     s->steps.program = &s->program;
+    s->steps.source = &s->source;
     s->steps.args = s->feedback_args;
     s->steps.n_args = 2;
     s->steps.name = CAPTURE_FEEDBACK;
@@ -68,11 +71,7 @@ static int open_subject(struct subject_of *s, const struct capture_workload_opti
     if (rc)
         return rc;
     s->opened = true;
-    s->steps.worker = s->bench.subject.worker;
-    s->steps.program = &s->bench.subject.program;
-    s->steps.args = s->bench.subject.args;
-    s->steps.n_args = s->bench.subject.n_args;
-    s->steps.name = s->bench.policy ? s->bench.policy : o->workload;
+    s->steps = capture_steps_of(&s->bench.subject, s->bench.policy ? s->bench.policy : o->workload);
     return 0;
 }
 

@@ -35,6 +35,7 @@
 #include "base/json.h"
 #include "base/progress.h"
 #include "base/quantity.h"
+#include "base/slice.h"
 #include "ir/module.h"
 #include "lab/measure.h"
 #include "record/record.h"
@@ -223,6 +224,8 @@ struct precision_program {
     const struct worker_span *spans; // NULL: not traced
     const void *traced_hlo;          // the optimised program, as the worker gave it; NULL: not offered
     size_t traced_hlo_bytes;
+    struct slice traced_buffers;        // its BufferAssignmentProto; empty: none
+    const char *traced_without_buffers; // then why
     size_t n_spans;
 };
 

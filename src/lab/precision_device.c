@@ -8,6 +8,7 @@
 #include "base/interrupt.h"
 #include "base/sha256.h"
 #include "ir/builder.h"
+#include "lab/capture_buffers.h"
 #include "lab/precision.h"
 #include "lab/precision_lowered.h"
 #include "num/convert.h"
@@ -93,6 +94,8 @@ struct session {
     struct precision *p;
     struct precision_execution *e;
     struct precision_program *program;
+    struct str text; // of the program, lowered
+    struct worker_program source;
     struct worker_executable executable;
     bool compiled;
     int *args, *results;
@@ -135,7 +138,7 @@ static int keep_file(struct session *s, const char *extension, const char *bytes
     return *hash && (*name || !s->p->record) ? 0 : ERR_MEMORY;
 }
 
-static int compile_text(struct session *s, const char *text, size_t length, struct error *err)
+static int compile_text(struct session *s, struct error *err)
 {
     struct precision_execution *e = s->e;
     struct worker_shape *shapes = precision_alloc(s->p, e->n_args, sizeof *shapes, err);
@@ -143,36 +146,34 @@ static int compile_text(struct session *s, const char *text, size_t length, stru
         return ERR_MEMORY;
     for (size_t i = 0; i < e->n_args; i++)
         shapes[i] = wire_shape(&e->args[i]);
-    struct worker_program program = {
-        .text = text,
-        .length = length,
+    s->source = (struct worker_program){
+        .text = str_text(&s->text),
+        .length = s->text.length,
         .format = "mlir",
         .name = e->name,
         .want_optimized = true,
         .n_args = e->n_args,
         .args = shapes,
     };
-    int rc = keep_file(s, ".mlir", text, length, &s->program->lowered, &s->program->lowered_sha256, err);
+    int rc =
+        keep_file(s, ".mlir", s->text.text, s->text.length, &s->program->lowered, &s->program->lowered_sha256, err);
     if (!rc)
-        rc = worker_compile(s->p->worker, &program, &s->executable, err);
+        rc = worker_compile(s->p->worker, &s->source, &s->executable, err);
     s->compiled = rc == 0;
     return rc;
 }
 
 static int compile(struct session *s, struct error *err)
 {
-    struct str text;
     int rc = 0;
-    str_init(&text);
     if (s->e->module)
-        rc = module_print(s->e->module, &text, err);
+        rc = module_print(s->e->module, &s->text, err);
     else
-        str_add(&text, s->e->text);
+        str_add(&s->text, s->e->text);
     if (!rc)
-        rc = str_check(&text, err);
+        rc = str_check(&s->text, err);
     if (!rc)
-        rc = compile_text(s, str_text(&text), text.length, err);
-    str_release(&text);
+        rc = compile_text(s, err);
     if (rc)
         return rc;
     s->program->compile_ns = s->executable.compile_ns;
@@ -312,6 +313,24 @@ static int keep_hlo(struct session *s, struct error *err)
     return copy || !n ? 0 : ERR_MEMORY;
 }
 
+// Compiles the program once more, after its traced runs.
+static int keep_buffers(struct session *s, struct error *err)
+{
+    struct precision_program *program = s->program;
+    const struct slice optimized = {program->traced_hlo, program->traced_hlo_bytes};
+    struct capture_buffers b;
+    int rc = capture_buffers(&b, s->p->worker, &s->source, optimized, err);
+    if (!rc && b.reason[0]) {
+        program->traced_without_buffers = arena_strdup(&s->p->arena, b.reason, err);
+        rc = program->traced_without_buffers ? 0 : ERR_MEMORY;
+    } else if (!rc) {
+        program->traced_buffers = (struct slice){(const uint8_t *)b.assignment.text, b.assignment.length};
+        rc = slice_copy(&s->p->arena, &program->traced_buffers, err);
+    }
+    capture_buffers_release(&b);
+    return rc;
+}
+
 // A few warmed runs of their own, so that no sample is taken while spans are kept.
 static int trace(struct session *s, struct error *err)
 {
@@ -341,6 +360,8 @@ static int trace(struct session *s, struct error *err)
         rc = write_spans(s, spans, n, err);
         if (!rc)
             rc = keep_hlo(s, err);
+        if (!rc)
+            rc = keep_buffers(s, err);
     } else if (!rc && n) {
         rc = ERR_MEMORY;
     }
@@ -375,11 +396,13 @@ static void clean(struct session *s)
         worker_unload(s->p->worker, s->executable.id, &ignored);
         worker_executable_release(&s->executable);
     }
+    str_release(&s->text);
 }
 
 static int open_session(struct session *s, struct precision *p, struct precision_execution *e, struct error *err)
 {
     *s = (struct session){.p = p, .e = e};
+    str_init(&s->text);
     int rc = interrupt_check("running", err);
     if (!rc)
         rc = start(p, err);
@@ -395,11 +418,13 @@ int precision_load(struct precision *p, struct precision_execution *e, struct wo
 {
     struct session s;
     int rc = open_session(&s, p, e, err);
-    if (rc)
+    if (rc) {
         clean(&s);
-    else
-        *out = s.executable;
-    return rc;
+        return rc;
+    }
+    *out = s.executable;
+    str_release(&s.text);
+    return 0;
 }
 
 int precision_execute(struct precision *p, struct precision_execution *e, struct error *err)

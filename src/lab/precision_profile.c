@@ -14,6 +14,8 @@ struct profile {
     size_t n_own, n_worker, n_runs;
     struct xwrite_program *programs;
     size_t n_programs;
+    const struct precision_program *bare; // the first without buffers; NULL: none
+    size_t n_bare;
     uint64_t start_ns, end_ns;
 };
 
@@ -35,9 +37,13 @@ static int reserve(struct profile *f, struct error *err)
 static int add_program(struct profile *f, const struct precision_program *program, struct error *err)
 {
     struct xwrite_program *ran = &f->programs[f->n_programs++];
-    int rc = capture_program(ran, f->n_programs, program->traced_hlo, program->traced_hlo_bytes, &f->p->arena, err);
+    int rc = capture_program(ran, f->n_programs, (struct slice){program->traced_hlo, program->traced_hlo_bytes},
+                             &f->p->arena, err);
     if (rc)
         return rc;
+    ran->buffers = program->traced_buffers;
+    if (program->traced_without_buffers && !f->n_bare++)
+        f->bare = program;
     uint64_t start = program->traced_start_ns, end = program->traced_end_ns;
     f->own[f->n_own] = (struct xwrite_event){CAPTURE_STEP, start, end, (int64_t)f->n_own / 2, NULL};
     f->own[f->n_own + 1] = (struct xwrite_event){program->name, start, end, -1, NULL};
@@ -56,6 +62,21 @@ static int add_program(struct profile *f, const struct precision_program *progra
     return 0;
 }
 
+// Says of which programs the profile has no buffers; *warning is NULL when it has all.
+static int find_bare(struct profile *f, const char **warning, struct error *err)
+{
+    *warning = NULL;
+    if (!f->bare)
+        return 0;
+    const char *names = f->bare->name;
+    if (f->n_bare > 1)
+        names = arena_printf(&f->p->arena, err, "%s and %zu more", names, f->n_bare - 1);
+    *warning = names ? capture_without_buffers(&f->p->arena, names, f->bare->traced_without_buffers, err) : NULL;
+    if (*warning)
+        progress_note(f->p->progress, *warning);
+    return *warning ? 0 : ERR_MEMORY;
+}
+
 static int write_profile(struct profile *f, const char *label, struct error *err)
 {
     char host[TRACE_HOST_MAX], run[TRACE_PATH_MAX], path[TRACE_PATH_MAX + 8], own[32], worker[32], runs[32];
@@ -69,17 +90,21 @@ static int write_profile(struct profile *f, const char *label, struct error *err
     snprintf(runs, sizeof runs, "programs/%d", pid);
     struct xwrite_line lines[] = {
         {getpid(), own, f->own, f->n_own}, {pid, worker, f->worker, f->n_worker}, {-pid, runs, f->runs, f->n_runs}};
+    const char *warning;
+    int rc = find_bare(f, &warning, err);
     const struct xwrite_space space = {.host = host,
                                        .lines = lines,
                                        .n_lines = 3,
                                        .programs = f->programs,
                                        .n_programs = f->n_programs,
+                                       .warning = warning,
                                        .start_ns = f->start_ns,
                                        .end_ns = f->end_ns,
                                        .epoch_ns = epoch_ns};
     struct str bytes;
     str_init(&bytes);
-    int rc = xspace_write(&bytes, &space, err);
+    if (!rc)
+        rc = xspace_write(&bytes, &space, err);
     if (!rc)
         rc = record_write(f->p->record, path, bytes.text, bytes.length, err);
     str_release(&bytes);

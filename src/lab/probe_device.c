@@ -194,6 +194,18 @@ static int multiply_on_device(struct probe_target *t, const double *a, const dou
     return rc;
 }
 
+static struct worker_program program_of(const struct probe_path *path, const struct str *text,
+                                        const struct worker_shape shapes[2])
+{
+    return (struct worker_program){.text = str_text(text),
+                                   .length = text->length,
+                                   .format = "mlir",
+                                   .name = path->key,
+                                   .want_optimized = true,
+                                   .n_args = 2,
+                                   .args = shapes};
+}
+
 int probe_target_device(struct probe_target *t, const struct probe_path *path, size_t m, size_t k, size_t n,
                         struct probe_device *d, struct error *err)
 {
@@ -210,13 +222,7 @@ int probe_target_device(struct probe_target *t, const struct probe_path *path, s
     argument_shapes(shapes, path, m, k, n);
     str_init(&text);
     rc = probe_program_text(&text, path, m, k, n, err);
-    struct worker_program program = {.text = str_text(&text),
-                                     .length = text.length,
-                                     .format = "mlir",
-                                     .name = path->key,
-                                     .want_optimized = true,
-                                     .n_args = 2,
-                                     .args = shapes};
+    struct worker_program program = program_of(path, &text, shapes);
     if (!rc) {
         rc = worker_compile(d->worker, &program, &e, err);
         d->refused = rc == ERR_DEVICE;
@@ -236,8 +242,8 @@ int probe_target_device(struct probe_target *t, const struct probe_path *path, s
     return p ? 0 : ERR_MEMORY;
 }
 
-int probe_device_capture(struct probe_target *t, const char *label, struct record *record, struct arena *a,
-                         const char **name, struct error *err)
+int probe_device_capture(struct probe_target *t, const char *label, struct record *record,
+                         const struct progress *progress, struct arena *a, const char **name, struct error *err)
 {
     struct probe_device *d = t->context;
     const struct probe_program *program = find(d, t);
@@ -258,8 +264,21 @@ int probe_device_capture(struct probe_target *t, const char *label, struct recor
                                         .n_devices = 1,
                                         .n_outputs = 1,
                                         .outputs = &out};
+    struct str text;
+    str_init(&text);
     if (!rc)
-        rc = capture_into(record, d->worker, &e, ids, 2, label, a, name, err);
+        rc = probe_program_text(&text, t->path, t->m, t->k, t->n, err);
+    const struct worker_program source = program_of(t->path, &text, shapes);
+    const struct capture_steps steps = {.worker = d->worker,
+                                        .program = &e,
+                                        .source = &source,
+                                        .args = ids,
+                                        .n_args = 2,
+                                        .name = label,
+                                        .steps = CAPTURE_STEPS};
+    if (!rc)
+        rc = capture_into(record, &steps, progress, a, name, err);
+    str_release(&text);
     for (int i = 0; i < n_ids; i++) {
         int freed = worker_free(d->worker, ids[i], rc ? NULL : err);
         rc = rc ? rc : freed;

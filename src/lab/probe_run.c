@@ -68,6 +68,7 @@ static bool as_vectors(const struct probe_options *o, const struct probe_path *p
 struct place {
     const struct probe_options *options;
     struct record *record; // where profiles go; NULL: none
+    const struct progress *progress;
     struct probe_device device;
     struct probe_simulated simulated;
 };
@@ -98,7 +99,7 @@ static int trace_row(struct place *p, struct probe_row *row, struct probe_target
 {
     char label[96];
     snprintf(label, sizeof label, "%s-%zux%zux%zu", row->path->key, row->m, row->k, row->n);
-    return probe_device_capture(t, label, p->record, a, &row->trace, err);
+    return probe_device_capture(t, label, p->record, p->progress, a, &row->trace, err);
 }
 
 static int ask_row(struct place *p, struct probe_row *row, struct arena *a, struct error *err)
@@ -205,7 +206,7 @@ static int describe_device(struct probe_run *r, const struct probe_device *d, st
 int probe_execute(struct probe_run *r, const struct probe_options *o, const struct progress *progress,
                   struct record *record, struct error *err)
 {
-    struct place place = {.options = o, .record = o->trace && !o->simulate ? record : NULL};
+    struct place place = {.options = o, .record = o->trace && !o->simulate ? record : NULL, .progress = progress};
     memset(r, 0, sizeof *r);
     arena_init(&r->arena);
     r->simulated = o->simulate != NULL;

@@ -69,8 +69,9 @@ int probe_program_text(struct str *out, const struct probe_path *path, size_t m,
 // A profile of a few more runs of the target's program on zeros, as a run of the record: TIME_LABEL. *name: its file
 // there, in `a`.
 struct record;
-int probe_device_capture(struct probe_target *t, const char *label, struct record *record, struct arena *a,
-                         const char **name, struct error *err);
+struct progress;
+int probe_device_capture(struct probe_target *t, const char *label, struct record *record,
+                         const struct progress *progress, struct arena *a, const char **name, struct error *err);
 // Compiles and runs a program of three vectors of 16 elements of `in` once; y: its result, 16 of `out`. `excess`:
 // as XLA does unasked, with excess precision allowed and, on the CPU, with maxima that may lose a NaN. d->refused as
 // above.

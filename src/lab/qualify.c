@@ -477,11 +477,10 @@ static int after_measuring(struct qualify *q, struct qualify_policy *p, struct e
 
 static int trace(struct qualify *q, struct qualify_policy *p, struct error *err)
 {
-    const struct subject *s = &p->subject;
     // Two spellings may be one file name.
     const char *label = arena_printf(&q->arena, err, "%zu_%s", (size_t)(p - q->policies) + 1, p->policy.name);
-    return label ? capture_into(q->record, s->worker, &s->program, s->args, s->n_args, label, &q->arena, &p->trace, err)
-                 : ERR_MEMORY;
+    const struct capture_steps steps = capture_steps_of(&p->subject, label);
+    return label ? capture_into(q->record, &steps, q->progress, &q->arena, &p->trace, err) : ERR_MEMORY;
 }
 
 static int save_samples(const struct qualify *q, struct record *record, struct error *err)

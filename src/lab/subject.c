@@ -18,7 +18,7 @@ static struct worker_shape wire_shape(const struct shape *s)
 }
 
 static int compile(struct subject *s, const struct module *m, struct worker_executable *out, struct str *text,
-                   bool want_optimized, struct error *err)
+                   bool want_optimized, struct worker_program *source, struct error *err)
 {
     struct worker_shape *shapes = arena_new(&s->arena, struct worker_shape, m->n_parameters, err);
     if (!shapes)
@@ -37,7 +37,7 @@ static int compile(struct subject *s, const struct module *m, struct worker_exec
     int rc = module_print(m, text, err);
     if (rc)
         return rc;
-    struct worker_program program = {
+    *source = (struct worker_program){
         .text = str_text(text),
         .length = text->length,
         .format = "mlir",
@@ -46,7 +46,7 @@ static int compile(struct subject *s, const struct module *m, struct worker_exec
         .n_args = (size_t)m->n_parameters,
         .args = shapes,
     };
-    return worker_compile(s->worker, &program, out, err);
+    return worker_compile(s->worker, source, out, err);
 }
 
 // ---- weights
@@ -157,7 +157,7 @@ static int start(struct subject *s, const struct worker_options *worker, struct 
     if (!rc && s->policy)
         rc = policy_check(s->policy, worker_info(s->worker)->platform_name, err);
     if (!rc)
-        rc = compile(s, &s->module, &s->program, &s->text, true, err);
+        rc = compile(s, &s->module, &s->program, &s->text, true, &s->source, err);
     if (rc)
         return rc;
     s->compiled = true;
@@ -394,6 +394,7 @@ int subject_instrument(struct subject *s, const struct workload *w, const struct
 {
     struct module m;
     struct str text;
+    struct worker_program source;
     struct worker_executable program;
     module_init(&m, &s->arena, s->label);
     int rc = module_apply_policy(module, s->policy, true, &m, err);
@@ -410,7 +411,7 @@ int subject_instrument(struct subject *s, const struct workload *w, const struct
         out->scales[2 * g + 1] = -INFINITY;
     }
     str_init(&text);
-    rc = compile(s, &m, &program, &text, false, err);
+    rc = compile(s, &m, &program, &text, false, &source, err);
     str_release(&text);
     if (rc)
         return rc;

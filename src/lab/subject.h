@@ -32,9 +32,10 @@ struct subject {
     struct worker_executable program;
     struct kernels_chosen kernels; // calls in the program; all 0 when the worker has none
     bool compiled;
-    struct str text; // the lowered program
-    int *results;    // room for the outputs of one run
-    int *args;       // buffer per parameter; inputs are set per call
+    struct str text;              // the lowered program
+    struct worker_program source; // it, as it was compiled
+    int *results;                 // room for the outputs of one run
+    int *args;                    // buffer per parameter; inputs are set per call
     size_t n_args;
     int input_ids, input_mask, input_thresholds; // indices in args
     struct subject_weights weights;

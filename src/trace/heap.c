@@ -20,6 +20,7 @@ struct buffer {
     int64_t id, bytes, space, instruction;
     struct slice instruction_name; // of older files, which have no ids
     struct slice shape_index;      // packed varints
+    size_t allocation;             // 1 + its place in the list; 0: none
     size_t shared;                 // the buffer whose place it uses: itself, mostly
     int64_t users;                 // of that place; 0: it is not alive
 };
@@ -202,19 +203,39 @@ static struct buffer *find_buffer(const struct assignment *a, int64_t id)
     return a->n_buffers ? bsearch(&key, a->buffers, a->n_buffers, sizeof key, by_id) : NULL;
 }
 
-// Of several simulations in one allocation the longest counts.
-static void join_simulations(struct assignment *a)
+// The next buffer that is assigned to an allocation, whose message is read; NULL for one that is not there. False at
+// the end.
+static bool next_assigned(const struct assignment *a, struct pb_reader *r, struct buffer **out)
 {
-    for (size_t i = 0; i < a->n_simulations; i++) {
-        struct allocation key = {.index = a->simulations[i].allocation};
-        struct allocation *to =
-            a->n_allocations ? bsearch(&key, a->allocations, a->n_allocations, sizeof key, by_index) : NULL;
-        if (to && (!to->simulation || a->simulations[to->simulation - 1].steps < a->simulations[i].steps))
-            to->simulation = i + 1;
+    struct pb_field f, g;
+    while (pb_next(r, &f)) {
+        if (!pb_is(&f, 9, PB_BYTES))
+            continue;
+        struct pb_reader inner = open_slice(f.body);
+        int64_t id = 0;
+        while (pb_next(&inner, &g)) {
+            if (pb_is(&g, 1, PB_VARINT))
+                id = (int64_t)g.value;
+        }
+        *out = find_buffer(a, id);
+        return true;
+    }
+    return false;
+}
+
+static void place_buffers(struct assignment *a)
+{
+    for (size_t i = 0; i < a->n_allocations; i++) {
+        struct pb_reader r = open_slice(a->allocations[i].message);
+        struct buffer *b;
+        while (next_assigned(a, &r, &b)) {
+            if (b)
+                b->allocation = i + 1;
+        }
     }
 }
 
-// ---- Replay
+// ---- Which allocation a simulation fills
 
 struct step {
     int64_t kind, buffer, shared;
@@ -238,6 +259,36 @@ static struct step read_step(struct slice message)
     }
     return s;
 }
+
+// That of the first buffer that comes; one without steps fills none. The number that stands with a simulation is the
+// one that the allocation had when it was made: the CPU's back end numbers allocations anew afterwards.
+static struct allocation *filled_by(const struct assignment *a, const struct simulation *s)
+{
+    struct pb_reader r = open_slice(s->message);
+    struct pb_field f;
+    while (pb_next(&r, &f)) {
+        if (!pb_is(&f, 1, PB_BYTES))
+            continue;
+        const struct buffer *b = find_buffer(a, read_step(f.body).buffer);
+        if (b && b->allocation)
+            return &a->allocations[b->allocation - 1];
+    }
+    struct allocation key = {.index = s->allocation};
+    return s->steps && a->n_allocations ? bsearch(&key, a->allocations, a->n_allocations, sizeof key, by_index) : NULL;
+}
+
+// Of several simulations in one allocation the longest counts.
+static void join_simulations(struct assignment *a)
+{
+    place_buffers(a);
+    for (size_t i = 0; i < a->n_simulations; i++) {
+        struct allocation *to = filled_by(a, &a->simulations[i]);
+        if (to && (!to->simulation || a->simulations[to->simulation - 1].steps < a->simulations[i].steps))
+            to->simulation = i + 1;
+    }
+}
+
+// ---- Replay
 
 // What is in use after the step; -1: it names a buffer that is not there, and changes nothing.
 static int64_t take_step(struct assignment *a, const struct step *s, int64_t in_use)
@@ -401,19 +452,9 @@ static int describe(const struct naming *x, const struct buffer *b, struct trace
 static const struct buffer *first_assigned(const struct assignment *a, const struct allocation *of)
 {
     struct pb_reader r = open_slice(of->message);
-    struct pb_field f;
     const struct buffer *found = NULL;
-    while (pb_next(&r, &f)) {
-        if (!pb_is(&f, 9, PB_BYTES))
-            continue;
-        struct pb_reader inner = open_slice(f.body);
-        struct pb_field g;
-        int64_t id = 0;
-        while (pb_next(&inner, &g)) {
-            if (pb_is(&g, 1, PB_VARINT))
-                id = (int64_t)g.value;
-        }
-        const struct buffer *b = find_buffer(a, id);
+    struct buffer *b;
+    while (next_assigned(a, &r, &b)) {
         if (b && (!found || b->bytes > found->bytes))
             found = b;
     }

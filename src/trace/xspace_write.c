@@ -157,7 +157,9 @@ static void put_program(struct str *out, const struct xwrite_program *p)
     size_t stat = pb_begin(out, 5);
     pb_put_int(out, 1, STAT_HLO);
     size_t proto = pb_begin(out, 6);
-    pb_put_bytes(out, 1, p->module, p->module_bytes);
+    pb_put_bytes(out, 1, p->module.data, p->module.size);
+    if (p->buffers.size)
+        pb_put_bytes(out, 3, p->buffers.data, p->buffers.size);
     pb_end(out, proto);
     pb_end(out, stat);
     xwrite_number(out, 5, STAT_HLO_PROGRAM, 3, p->id);
@@ -170,7 +172,7 @@ static void put_programs(struct str *out, const struct xwrite_space *s)
     size_t plane = pb_begin(out, XSPACE_PLANE);
     pb_put_string(out, XPLANE_NAME, "/host:metadata");
     for (size_t i = 0; i < s->n_programs; i++) {
-        if (s->programs[i].module_bytes)
+        if (s->programs[i].module.size)
             put_program(out, &s->programs[i]);
     }
     put_name(out, XPLANE_STAT_NAME, STAT_HLO, "Hlo Proto");
@@ -194,6 +196,12 @@ static void put_environment(struct str *out, const struct xwrite_space *s)
     xwrite_environment(out, (uint64_t)s->epoch_ns, (uint64_t)s->epoch_ns + (s->end_ns - s->start_ns));
 }
 
+static void put_warning(struct str *out, const struct xwrite_space *s)
+{
+    if (s->warning)
+        pb_put_string(out, XSPACE_WARNING, s->warning);
+}
+
 int xspace_write(struct str *out, const struct xwrite_space *s, struct error *err)
 {
     int rc = put_host(out, s, "/host:CPU", 0, err);
@@ -202,25 +210,20 @@ int xspace_write(struct str *out, const struct xwrite_space *s, struct error *er
     if (s->n_programs)
         put_programs(out, s);
     put_environment(out, s);
+    put_warning(out, s);
     pb_put_string(out, XSPACE_HOST, s->host);
     return str_check(out, err);
 }
 
 // ---- What a plugin recorded
 
-// What it holds; UNIX_NS is what no time since a start is.
-#define UNIX_NS 1000000000000000
+#define UNIX_NS 1000000000000000 // what no time since a start is
 
-struct contents {
-    uint64_t events;
-    bool absolute, programs, environment, host;
-};
-
-static int look(const struct str *space, struct contents *c, struct error *err)
+int xspace_look(const struct str *space, struct xspace_contents *c, struct error *err)
 {
     struct xspace x;
     struct arena a;
-    *c = (struct contents){0};
+    *c = (struct xspace_contents){0};
     if (!space->length)
         return 0;
     arena_init(&a);
@@ -247,19 +250,11 @@ static int look(const struct str *space, struct contents *c, struct error *err)
     return rc;
 }
 
-int xspace_count_events(const struct str *space, uint64_t *n, struct error *err)
-{
-    struct contents c;
-    int rc = look(space, &c, err);
-    *n = c.events;
-    return rc;
-}
-
 int xspace_append(struct str *space, const struct xwrite_space *s, int pid, struct error *err)
 {
-    struct contents c;
+    struct xspace_contents c;
     char name[48];
-    int rc = look(space, &c, err);
+    int rc = xspace_look(space, &c, err);
     if (!rc && !c.events)
         rc = error_set(err, ERR_DEVICE, "the plugin's profile", "holds no events");
     if (rc)
@@ -272,6 +267,7 @@ int xspace_append(struct str *space, const struct xwrite_space *s, int pid, stru
         put_programs(space, s);
     if (!c.environment && !c.absolute)
         put_environment(space, s);
+    put_warning(space, s);
     if (!c.host)
         pb_put_string(space, XSPACE_HOST, s->host);
     return str_check(space, err);

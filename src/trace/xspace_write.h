@@ -4,6 +4,7 @@
 #ifndef TRACE_XSPACE_WRITE_H
 #define TRACE_XSPACE_WRITE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,10 +31,10 @@ void xwrite_environment(struct str *out, uint64_t start_ns, uint64_t end_ns);
 
 // A program that ran, with what the compiler made of it.
 struct xwrite_program {
-    const char *name;    // of the module: "jit_f"
-    uint64_t id;         // not 0
-    const void *module;  // HloModuleProto
-    size_t module_bytes; // 0: not known
+    const char *name;     // of the module: "jit_f"
+    uint64_t id;          // not 0
+    struct slice module;  // HloModuleProto; empty: not known
+    struct slice buffers; // BufferAssignmentProto of it; empty: not known
 };
 
 struct xwrite_event {
@@ -56,6 +57,7 @@ struct xwrite_space {
     size_t n_lines;
     const struct xwrite_program *programs;
     size_t n_programs;
+    const char *warning;       // of the capture, for whoever reads the profile; NULL: none
     uint64_t start_ns, end_ns; // of the events' clock: those outside are left out
     int64_t epoch_ns;          // Unix time at start_ns
 };
@@ -72,7 +74,14 @@ int xspace_write(struct str *out, const struct xwrite_space *s, struct error *er
 // event: there is nothing to add to. ERR_MEMORY.
 int xspace_append(struct str *space, const struct xwrite_space *s, int pid, struct error *err);
 
-// Events of all lines in a space. ERR_DEVICE when it is none.
-int xspace_count_events(const struct str *space, uint64_t *n, struct error *err);
+// What is in a space.
+struct xspace_contents {
+    uint64_t events; // of all lines
+    bool programs;   // with their HLO
+    bool absolute;   // times are Unix times
+    bool environment, host;
+};
+// ERR_DEVICE when it is none. An empty one holds nothing.
+int xspace_look(const struct str *space, struct xspace_contents *c, struct error *err);
 
 #endif

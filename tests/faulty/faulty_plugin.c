@@ -20,6 +20,8 @@
 //   error-compile    an INTERNAL error object with a message of 5000 characters
 //   no-dump          compiles without the options that it was given, so it dumps nothing
 //   shrink-compile   cuts the file ASSAY_FAULT_FILE to one page, then compiles as it should
+//   abort-dump       abort(), for a compilation that writes a dump
+//   error-dump       an INVALID_ARGUMENT error object, for such a one
 //   crash-execute    SIGSEGV
 //   kill-execute     SIGKILL
 //   hang-execute     never returns
@@ -262,6 +264,14 @@ static PJRT_Error *client_compile(PJRT_Client_Compile_Args *args)
         exit(7);
     if (is_marked("hang-compile"))
         hang();
+    // Not the whole name of the option: a file that holds that is taken for a plugin that lists the flags it knows.
+    bool dumps = memmem(args->compile_options, args->compile_options_size, "_dump_to", 8) != NULL;
+    if (dumps && is_marked("abort-dump")) {
+        fprintf(stderr, "faulty plugin: Check failed: dump is well\n");
+        abort();
+    }
+    if (dumps && is_marked("error-dump"))
+        return make_error(PJRT_Error_Code_INVALID_ARGUMENT, "faulty plugin: No such compile option");
     if (is_marked("shrink-compile"))
         shrink();
     if (is_marked("oom-compile"))

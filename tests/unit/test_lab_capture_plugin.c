@@ -14,6 +14,7 @@ enum { STEPS = 3 };
 
 struct case_of {
     struct worker *w;
+    struct worker_program source;
     struct worker_executable program;
     int arg;
     struct capture_steps steps;
@@ -25,25 +26,26 @@ static bool open_case(struct case_of *c, const char *fault)
     static const char text[] = "module @twice { func.func public @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
                                "%0 = stablehlo.add %a, %a : tensor<4xf32>\nreturn %0 : tensor<4xf32> } }";
     static const float ones[4] = {1, 1, 1, 1};
-    struct worker_shape shape = {DT_F32, 1, {4}};
-    struct worker_program p = {.text = text,
-                               .length = sizeof text - 1,
-                               .format = "mlir",
-                               .name = "twice",
-                               .want_optimized = true,
-                               .n_args = 1,
-                               .args = &shape};
+    static struct worker_shape shape = {DT_F32, 1, {4}};
+    c->source = (struct worker_program){.text = text,
+                                        .length = sizeof text - 1,
+                                        .format = "mlir",
+                                        .name = "twice",
+                                        .want_optimized = true,
+                                        .n_args = 1,
+                                        .args = &shape};
     struct error err = {0};
     c->w = worker_test_start(fault ? pjrt_test_beside("faulty_plugin.so") : NULL, fault);
     if (!c->w)
         return false;
-    if (worker_compile(c->w, &p, &c->program, &err) != 0) {
+    if (worker_compile(c->w, &c->source, &c->program, &err) != 0) {
         test_fail_error(__FILE__, __LINE__, "worker_compile", err.where, err.message);
         return false;
     }
     c->arg = worker_test_upload(c->w, ones, 4, 0);
     c->steps = (struct capture_steps){.worker = c->w,
                                       .program = &c->program,
+                                      .source = &c->source,
                                       .args = &c->arg,
                                       .n_args = 1,
                                       .name = "case",

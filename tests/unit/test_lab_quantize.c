@@ -490,7 +490,7 @@ TEST(lab_quantize_a_source_that_shrinks_is_an_error)
         struct error e = {0};
         struct quantize_file q;
         const char *in = write_tensor(DT_F32, 1024, 1024, x);
-        struct progress progress = {cut_source, (void *)(uintptr_t)in};
+        struct progress progress = {.report = cut_source, .context = (void *)(uintptr_t)in};
         struct quantize_options o = {.in = in, .out = out_path(), .policy = policies[i], .threads = 1};
         CHECK_INT(quantize_file(&q, &o, &progress, &e), ERR_INPUT);
         CHECK(strstr(e.message, "became shorter") != NULL);

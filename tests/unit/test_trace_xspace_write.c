@@ -7,6 +7,11 @@
 #include "trace/ops.h"
 #include "trace/xspace.h"
 
+static struct slice text(const char *s)
+{
+    return (struct slice){(const uint8_t *)s, strlen(s)};
+}
+
 static void check_event(const struct xplane *plane, const struct xevent *e, const char *name, int64_t offset_ps,
                         int64_t duration_ps, int64_t step)
 {
@@ -91,7 +96,8 @@ TEST(trace_xspace_write)
 // A program's runs are operations for every reader, each with its own name, and the HLO is where readers look for it.
 TEST(trace_xspace_write_programs)
 {
-    static const struct xwrite_program programs[] = {{"jit_f", 1, "hlo", 3}, {"jit_f", 2, NULL, 0}};
+    const struct xwrite_program programs[] = {
+        {.name = "jit_f", .id = 1, .module = text("hlo"), .buffers = text("plan")}, {.name = "jit_f", .id = 2}};
     struct xwrite_event runs[] = {{"jit_f", 100, 130, -1, &programs[0]},
                                   {"jit_f", 130, 150, -1, &programs[1]},
                                   {"jit_f", 150, 180, -1, &programs[0]}};
@@ -120,7 +126,7 @@ TEST(trace_xspace_write_programs)
     struct xstats stats = xmeta_stats(metadata, &metadata->event_table.rows[0]);
     struct xstat s = {0};
     REQUIRE(xstat_next(&stats, &s));
-    CHECK(s.kind == XSTAT_BYTES && s.bytes.size == 5 && memcmp(s.bytes.data, "\x0a\x03hlo", 5) == 0);
+    CHECK(s.kind == XSTAT_BYTES && slice_is(s.bytes, "\x0a\x03hlo\x1a\x04plan")); // an HloProto's fields 1 and 3
     REQUIRE(xstat_next(&stats, &s));
     CHECK(s.kind == XSTAT_UINT && s.unsigned_number == 1);
 
@@ -141,7 +147,7 @@ TEST(trace_xspace_write_programs)
 // What a plugin recorded stays as it is; ours stands beside it, on the same clock.
 TEST(trace_xspace_append)
 {
-    static const struct xwrite_program program = {"jit_f", 1, "hlo", 3};
+    const struct xwrite_program program = {.name = "jit_f", .id = 1, .module = text("hlo")};
     struct xwrite_event of_plugin[] = {{"op", 5000, 6000, -1, NULL}}, own[] = {{"step", 100, 130, 0, NULL}};
     struct xwrite_line plugin_lines[] = {{7, "stream", of_plugin, 1}}, own_lines[] = {{41, "assay/41", own, 1}};
     struct xwrite_space plugin = {
@@ -151,6 +157,7 @@ TEST(trace_xspace_append)
                                 .n_lines = 1,
                                 .programs = &program,
                                 .n_programs = 1,
+                                .warning = "without buffers",
                                 .start_ns = 100,
                                 .end_ns = 200,
                                 .epoch_ns = 1700000000000000000};
@@ -158,7 +165,7 @@ TEST(trace_xspace_append)
     struct arena a;
     struct str out;
     struct xspace space;
-    uint64_t n;
+    struct xspace_contents c;
     arena_init(&a);
     str_init(&out);
     CHECK_INT(xspace_append(&out, &ours, 41, &e), ERR_DEVICE);
@@ -168,11 +175,12 @@ TEST(trace_xspace_append)
     str_clear(&out);
     REQUIRE_OK(xspace_write(&out, &plugin, &e), &e);
     REQUIRE_OK(xspace_append(&out, &ours, 41, &e), &e);
-    REQUIRE_OK(xspace_count_events(&out, &n, &e), &e);
-    CHECK_INT(n, 2);
+    REQUIRE_OK(xspace_look(&out, &c, &e), &e);
+    CHECK(c.events == 2 && c.programs && c.environment && c.host && !c.absolute);
     REQUIRE_OK(xspace_read(&space, out.text, out.length, "made", &a, &e), &e);
     CHECK(!space.damage.what && xspace_plane(&space, "/host:metadata"));
     CHECK(space.n_hosts == 1 && slice_is(space.hosts[0], "theirs"));
+    CHECK(space.n_warnings == 1 && slice_is(space.warnings[0], "without buffers"));
     CHECK_INT(space.n_planes, 4); // one environment
     const struct xplane *host = xspace_plane(&space, "/host:CPU [41]");
     REQUIRE(host);
