@@ -417,6 +417,22 @@ int chips_local_chip(struct arena *arena, const struct chip_local *local, const 
     return rc;
 }
 
+int chips_local_calibrated(struct arena *arena, const char *path, const struct chip **out, struct error *err)
+{
+    struct chip_local local;
+    const struct chip *measured;
+    int rc = chips_local_load(path, &local, err);
+    if (!rc)
+        rc = chips_local_chip(arena, &local, &measured, err);
+    struct chip *named = rc ? NULL : arena_new(arena, struct chip, 1, err);
+    if (!named)
+        return rc ? rc : ERR_MEMORY;
+    *named = *measured;
+    named->name = "calibrated";
+    *out = named;
+    return 0;
+}
+
 int chip_get(struct arena *arena, const char *name, const char *cpu_model, const char *plugin_sha256,
              const struct chip **out, struct error *err)
 {

@@ -48,6 +48,9 @@ int chips_local_newest(const char *dir, const char *cpu_model, const char *plugi
 // The row for a calibration, in the arena: every value [M] with what was measured as its source.
 int chips_local_chip(struct arena *arena, const struct chip_local *local, const struct chip **out, struct error *err);
 
+// The chip of a calibration that somebody names (chips_local_load): "calibrated", so that it can stand beside `local`.
+int chips_local_calibrated(struct arena *arena, const char *path, const struct chip **out, struct error *err);
+
 // chip_find, and for `local` the newest calibration of this CPU (and plugin, unless NULL); with none, the row without
 // values, whose reasons say how to get one.
 int chip_get(struct arena *arena, const char *name, const char *cpu_model, const char *plugin_sha256,

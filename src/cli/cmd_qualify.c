@@ -20,6 +20,7 @@ static void read_options(struct cli *cli, struct qualify_options *o)
     o->n_chips = cli_strings(cli, "chip", &o->chips);
     o->require = cli_string(cli, "require");
     o->calibrate = cli_string(cli, "calibrate");
+    o->calibration = cli_string(cli, "calibration");
     o->emulate = cli_flag(cli, "emulate");
     o->trace = cli_flag(cli, "trace");
     o->samples = cli_int(cli, "samples", 30);
@@ -73,6 +74,7 @@ static const struct option options[] = {
     OPTION_DEVICE,
     OPTION_PLUGIN,
     OPTION_CHIP,
+    OPTION_CALIBRATION,
     OPTION_POLICIES("a policy to run; the first one is what the others are timed against"),
     OPTION_TEXT("the texts, one per line"),
     OPTION_BATCH("32", "texts in one run of the program"),

@@ -14,18 +14,12 @@
 // What was measured stands beside the sheets as one more chip, "calibrated".
 static int add_calibration(struct price *p, const char *path, struct error *err)
 {
-    struct chip_local local;
-    const struct chip *measured;
-    int rc = p->n_chips < PRICE_MAX_CHIPS
-                 ? chips_local_load(path, &local, err)
-                 : error_set(err, ERR_USAGE, "--chip", "give at most %d chips", PRICE_MAX_CHIPS - 1);
-    if (!rc)
-        rc = chips_local_chip(&p->arena, &local, &measured, err);
-    struct chip *named = rc ? NULL : arena_new(&p->arena, struct chip, 1, err);
-    if (!named)
-        return rc ? rc : ERR_MEMORY;
-    *named = *measured;
-    named->name = "calibrated";
+    const struct chip *named;
+    if (p->n_chips == PRICE_MAX_CHIPS)
+        return error_set(err, ERR_USAGE, "--chip", "give at most %d chips", PRICE_MAX_CHIPS - 1);
+    int rc = chips_local_calibrated(&p->arena, path, &named, err);
+    if (rc)
+        return rc;
     p->chips[p->n_chips] = named;
     p->targets[p->n_chips++] = (struct chip_target){.chip = named, .slices = 1, .chips = 1, .devices = 1};
     return 0;

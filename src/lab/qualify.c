@@ -11,6 +11,7 @@
 #include "chips/local.h"
 #include "ir/bind.h"
 #include "lab/capture.h"
+#include "lab/qualify_why.h"
 
 #define REQUESTS           9 // whole requests timed per policy
 #define INSTRUMENT_BATCHES 4 // batches that go through the instrumented program
@@ -73,7 +74,11 @@ static int find_chips(struct qualify *q, struct error *err)
         }
         q->n_chips++;
     }
-    return 0;
+    if (!o->calibration)
+        return 0;
+    if (q->n_chips == QUALIFY_MAX_CHIPS)
+        return error_set(err, ERR_USAGE, "--chip", "give at most %d chips", QUALIFY_MAX_CHIPS - 1);
+    return chips_local_calibrated(&q->arena, o->calibration, &q->chips[q->n_chips++], err);
 }
 
 // Applies every policy once without running it, so that what cannot be built is said before anything starts.
@@ -588,6 +593,8 @@ int qualify_run(struct qualify *q, struct record *record, struct error *err)
         first = first ? first : &q->policies[i];
         rc = summarize(q, &q->policies[i], first, err);
     }
+    if (!rc)
+        rc = qualify_explain(q, err);
     if (!rc)
         rc = qualify_decide(q, err);
     if (!rc && record)

@@ -34,13 +34,14 @@ struct qualify_options {
     size_t n_policies;
     const char *const *chips;
     size_t n_chips;
-    const char *require;   // NULL: nothing is demanded
-    const char *calibrate; // file of texts, one per line, that static scales are made from; NULL: none
-    bool emulate;          // products that a device may lack are made in types that it has (policy_emulation)
-    bool trace;            // profiles of a few warmed steps of each policy, into the record
-    int64_t samples;       // at least 1
-    int64_t warmup;        // runs; -1: until flat
-    uint64_t seed;         // of the order of the rounds
+    const char *require;     // NULL: nothing is demanded
+    const char *calibration; // record of measured rates, which become the chip "calibrated"; NULL: none
+    const char *calibrate;   // file of texts, one per line, that static scales are made from; NULL: none
+    bool emulate;            // products that a device may lack are made in types that it has (policy_emulation)
+    bool trace;              // profiles of a few warmed steps of each policy, into the record
+    int64_t samples;         // at least 1
+    int64_t warmup;          // runs; -1: until flat
+    uint64_t seed;           // of the order of the rounds
 };
 
 struct qualify_file {
@@ -48,6 +49,8 @@ struct qualify_file {
     size_t bytes;
     char sha256[65];
 };
+
+struct qualify_why; // qualify_why.h
 
 // What one policy came to.
 struct qualify_policy {
@@ -74,6 +77,7 @@ struct qualify_policy {
     const char *emulation;     // how products are emulated; NULL: they are not
     struct products *products; // what the compiler made of them; n_products -1: it does not say
     int n_products;
+    struct qualify_why *why; // it stores less than another and is no faster; NULL: there is nothing to explain
     struct measure_warmup warmup;
     double *samples_ns;
     size_t n_samples;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lab/qualify.h"
+#include "lab/qualify_why.h"
 
 // ---- helpers: a quantity under a key
 
@@ -340,13 +341,20 @@ static void write_diagnostics(const struct qualify *q, const struct qualify_poli
     jw_kv_uint(w, "diagnosed_texts", p->instrumented_texts);
 }
 
+// What was measured ran on the machine that this chip stands for.
+static bool is_this_machine(const struct qualify *q, const struct chip *chip)
+{
+    bool named = strcmp(chip->name, "local") == 0 || strcmp(chip->name, "calibrated") == 0;
+    return named && strcmp(q->device->platform_name, "cpu") == 0;
+}
+
 static void write_predicted(const struct qualify *q, const struct qualify_policy *p, struct jw *w)
 {
     jw_key(w, "predicted");
     jw_object(w);
     for (size_t k = 0; k < q->n_chips; k++) {
         const struct floor *f = &p->predicted[k];
-        bool local = strcmp(q->chips[k]->name, "local") == 0;
+        bool local = is_this_machine(q, q->chips[k]);
         double ratio = local && p->ok ? f->time.value / (p->time.p50 * 1e3) : NAN;
         jw_key(w, q->chips[k]->name);
         jw_object(w);
@@ -462,6 +470,7 @@ static int write_policy(const struct qualify *q, const struct qualify_policy *p,
         qualify_products_json(p, w);
         rc = write_measured(q, p, w, err);
         write_paired(q, p, w);
+        qualify_why_json(q, p, w);
     }
     jw_key(w, "meets");
     if (q->has_require)
@@ -548,6 +557,7 @@ void qualify_config(const struct qualify *q, struct jw *w)
     for (size_t i = 0; i < o->n_chips; i++)
         jw_string(w, o->chips[i]);
     jw_array_end(w);
+    jw_kv_string(w, "measured_rates", o->calibration);
     jw_key(w, "policies");
     jw_array(w);
     str_init(&spec);

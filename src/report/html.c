@@ -40,6 +40,8 @@ static const char style[] =
     "th{text-align:left;font-weight:600;vertical-align:bottom;border-bottom:1.5px solid var(--axis);"
     "padding:5px 16px 5px 0;line-height:1.3}\n"
     "td{padding:4px 16px 4px 0;border-bottom:1px solid var(--grid);vertical-align:top;overflow-wrap:break-word}\n"
+    "ul.why{margin:6px 0 18px;padding-left:20px}ul.why li{margin:10px 0 0}"
+    "ul.why p{margin:2px 0 6px;max-width:96ch}\n"
     ".cases{margin-bottom:22px}.cases td:first-child{min-width:24ch}\n"
     "td.long{overflow-wrap:anywhere;min-width:18ch}\n"
     "th.r,td.r{text-align:right}td.r{white-space:nowrap}\n"

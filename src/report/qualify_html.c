@@ -9,6 +9,7 @@
 #include "report/qualify.h"
 #include "report/qualify_charts.h"
 #include "report/qualify_tables.h"
+#include "report/qualify_why.h"
 #include "report/stale.h"
 #include "report/svg.h"
 
@@ -298,6 +299,14 @@ static void specs(struct str *out, const json_t *result)
     table(out, qualify_table_specs, result, NULL);
 }
 
+static void why(struct str *out, const json_t *result)
+{
+    if (qualify_why_any(result))
+        qualify_why_html(out, result);
+    else
+        html_paragraph(out, "dim", "Every policy that stores less than another is faster than it, or did not run.");
+}
+
 static const struct section {
     const char *id, *title, *about;
     void (*fill)(struct table *, const json_t *);
@@ -316,6 +325,11 @@ static const struct section {
      "Compilation, weight upload and the first call stand apart from the warmed samples. The interval of the median is "
      "exact (binomial); the p50 ratio is the median over paired rounds, below 1 is faster.",
      qualify_table_time, NULL, NULL},
+    {"why", "Why narrower is not faster",
+     "Policies that store less than another and are no faster than it: what their optimised programs, those that ran, "
+     "do "
+     "besides their products, and the comparison that would show it, with one thing changed.",
+     NULL, why, NULL},
     {"request", "The whole request", "Beside the program's own time, what a caller waits for.", qualify_table_request,
      NULL, NULL},
     {"modules", "Modules and floors",

@@ -7,6 +7,7 @@
 #include "report/page.h"
 #include "report/qualify.h"
 #include "report/qualify_tables.h"
+#include "report/qualify_why.h"
 
 static int table(const struct page *p, void (*fill)(struct table *, const json_t *), const json_t *o,
                  enum table_format format, struct error *err)
@@ -129,6 +130,10 @@ int report_qualify_text(struct str *out, const json_t *doc, size_t width, bool c
     page_paragraph(&p, PAGE_DIM, "", "errors are against the same graph in f64; time is per batch, below 1 is faster");
     notes(&p, result);
     str_add_char(out, '\n');
+    if (qualify_why_any(result)) {
+        qualify_why_text(&p, result);
+        str_add_char(out, '\n');
+    }
     if (!rc && doc_count(result, "modules")) {
         rc = table(&p, qualify_table_modules, result, TABLE_TEXT, err);
         str_clear(&s);
@@ -261,6 +266,10 @@ int report_qualify_markdown(struct str *out, const json_t *doc, struct error *er
         rc = table(&p, sections[i].fill, result, TABLE_MARKDOWN, err);
         if (sections[i].fill == qualify_table_policies)
             markdown_failures(out, result);
+        if (sections[i].fill == qualify_table_time && qualify_why_any(result)) {
+            str_add(out, "\n## Why narrower is not faster\n\n");
+            qualify_why_markdown(out, result);
+        }
     }
     str_add(out, "\n## Provenance\n\n");
     rc = rc ? rc : table(&p, qualify_table_facts, doc, TABLE_MARKDOWN, err);

@@ -189,7 +189,33 @@ def policy(name, bits, weights, scales, err, p50, rate, part_rows):
     return p
 
 
+def why(p):
+    """A narrower policy that is no faster: one reason with places and figures, one without."""
+    share = q(0.55, "1", "D", "(read + 2 written) / bytes of the program")
+    p["why_not_faster"] = {
+        "against": "f32", "ratio": q(1.19, "1", "M", "median of 30 pairs"), "low": q(1.1, "1", "M", "exact binomial interval"),
+        "high": q(1.3, "1", "M", "exact binomial interval"), "stored": q(14.2e6, "B", "D", "weights and scales together"),
+        "stored_against": q(90.9e6, "B", "D", "weights and scales together"), "moved": q(97.3e6, "B", "D", "synthetic"),
+        "moved_against": q(65.4e6, "B", "D", "synthetic"), "unread": None, "loops": False,
+        "reasons": [
+            {"kind": "weights widened", "text": hostile("24 whole weights are made bf16 again in every call"),
+             "figures": {"weights": q(24, "count", "D", "synthetic"), "share_of_bytes": share},
+             "where": [{"instruction": hostile("wrapped_convert.5"), "scope": hostile("layer.0.mlp.up"), "shape": "bf16[1536,384]",
+                        "written": q(1.18e6, "B", "D", "synthetic")}],
+             "changes": "the type that weights are stored in: the products stay as they are",
+             "command": hostile("assay qualify model --text texts --policy bf16 --policy w4a16")},
+            {"kind": "batch", "text": "batch 32 is bound by arithmetic", "figures": {"intensity": q(21.1, "FLOP/B", "D", "synthetic")},
+             "where": [], "changes": "the batch", "command": "assay qualify model --text texts --policy f32 --policy w4a16 --batch 8"},
+        ],
+    }
+    return p
+
+
 policies = [policy(*p) for p in POLICIES]
+for p in policies:
+    if p["status"] == "ok" and p["policy"] not in ("f32", "bf16"):
+        why(p)
+        break
 sha = "00" * 31 + "%02x"
 document = {
     "schema": "assay.qualify/1", "assay": "0.0.0-synthetic", "record": hostile("runs/synthetic"),

@@ -98,6 +98,11 @@ TEST(report_qualify_text_says_what_matters)
     CHECK(strstr(str_text(&s), headline) != NULL);
     CHECK(strstr(str_text(&s), "failed: the worker was killed by signal 6") != NULL);
     CHECK(strstr(str_text(&s), "yes, chosen") != NULL);
+    CHECK(strstr(str_text(&s), "and takes 1.19 times as long (1.10 to 1.30); its program moves 97.3 MB a call") !=
+          NULL);
+    CHECK(strstr(str_text(&s), "  - 24 whole weights are made bf16 again in every call") != NULL);
+    CHECK(strstr(str_text(&s), " and others\n") != NULL); // 24, of which one is named
+    CHECK(strstr(str_text(&s), "assay qualify model --text texts --policy f32 --policy w4a16 --batch 8") != NULL);
     CHECK(strstr(str_text(&s), "\nrecord: runs/synthetic") != NULL);
     str_clear(&s);
     json_t *decision = json_object_get(json_object_get(doc, "result"), "decision");
