@@ -42,5 +42,6 @@ void chooser_operand(const struct chooser *c, struct choice *out, int x);
 // Each looks at instruction i as the last one of what its kernel does, and fills *out and returns true when it is.
 bool choose_product(const struct chooser *c, int i, struct choice *out);
 bool choose_convolution(const struct chooser *c, int i, struct choice *out);
+bool choose_attention(const struct chooser *c, int i, struct choice *out);
 
 #endif

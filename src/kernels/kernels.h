@@ -11,6 +11,7 @@
 enum kernel_kind {
     KERNEL_PRODUCT,     // "assay.product"
     KERNEL_CONVOLUTION, // "assay.convolution"
+    KERNEL_ATTENTION,   // "assay.attention"
     KERNEL_KINDS
 };
 const char *kernel_name(enum kernel_kind k);   // "product"

@@ -15,6 +15,7 @@ static const struct {
 } kernels[KERNEL_KINDS] = {
     [KERNEL_PRODUCT] = {"product", "assay.product", kernel_product},
     [KERNEL_CONVOLUTION] = {"convolution", "assay.convolution", kernel_convolution},
+    [KERNEL_ATTENTION] = {"attention", "assay.attention", kernel_attention},
 };
 
 const char *kernel_name(enum kernel_kind k)

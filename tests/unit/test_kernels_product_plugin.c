@@ -53,7 +53,7 @@ static const struct product_case cases[] = {
     {"bf16 sums", 64, 64, 64, DT_BF16, DT_BF16, DT_BF16, DT_BF16, false, false, false},
     {"f32", 100, 300, 200, DT_F32, DT_F32, DT_F32, DT_F32, false, false, false},
     {"s8 sums", 65, 300, 127, DT_S8, DT_S8, DT_S32, DT_S32, false, false, false},
-    {"s8 scaled to bf16", 192, 512, 1344, DT_S8, DT_S8, DT_S32, DT_BF16, false, true, true},
+    {"s8 scaled to bf16", 128, 512, 1344, DT_S8, DT_S8, DT_S32, DT_BF16, false, true, true},
     {"s8 scaled to f32", 77, 129, 65, DT_S8, DT_S8, DT_S32, DT_F32, false, true, true},
     {"s8 scaled by output", 34, 64, 48, DT_S8, DT_S8, DT_S32, DT_F32, false, false, true},
     {"s8 scaled by row", 34, 64, 48, DT_S8, DT_S8, DT_S32, DT_F32, false, true, false},

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arithmetic on as many f32 at once as the instruction set at hand has lanes, without naming its instructions. Included
+// once for each set, with LANES and NAME(function) defined, where the set's instructions may be used.
+
+typedef float NAME(floats) __attribute__((vector_size(4 * LANES)));
+typedef int32_t NAME(ints) __attribute__((vector_size(4 * LANES)));
+typedef uint32_t NAME(words) __attribute__((vector_size(4 * LANES)));
+typedef uint16_t NAME(halves) __attribute__((vector_size(2 * LANES)));
+
+ISA_INLINE void NAME(load)(NAME(floats) * out, const float *from)
+{
+    memcpy(out, from, sizeof *out);
+}
+
+ISA_INLINE void NAME(store)(float *to, const NAME(floats) * v)
+{
+    memcpy(to, v, sizeof *v);
+}
+
+ISA_INLINE void NAME(load_bf16)(NAME(floats) * out, const uint16_t *from)
+{
+    NAME(halves) h;
+    memcpy(&h, from, sizeof h);
+    NAME(words) w = __builtin_convertvector(h, NAME(words)) << 16;
+    memcpy(out, &w, sizeof w);
+}
+
+// To the nearest, even on ties; a NaN comes out quiet.
+ISA_INLINE void NAME(store_bf16)(uint16_t *to, const NAME(floats) * v)
+{
+    NAME(words) w;
+    memcpy(&w, v, sizeof w);
+    NAME(words) rounded = (w + 0x7fff + ((w >> 16) & 1)) >> 16, quiet = (w >> 16) | 0x40;
+    NAME(ints) nan = *v != *v;
+    NAME(words) mask;
+    memcpy(&mask, &nan, sizeof mask);
+    NAME(halves) h = __builtin_convertvector((rounded & ~mask) | (quiet & mask), NAME(halves));
+    memcpy(to, &h, sizeof h);
+}
+
+ISA_INLINE void NAME(choose)(NAME(floats) * out, NAME(ints) condition, const NAME(floats) * yes,
+                             const NAME(floats) * no)
+{
+    NAME(ints) a, b;
+    memcpy(&a, yes, sizeof a);
+    memcpy(&b, no, sizeof b);
+    a = (a & condition) | (b & ~condition);
+    memcpy(out, &a, sizeof a);
+}
+
+// e^x within 2 units in the last place for x from -87.3 to 88.7; 0 below, that of 88.7 above. x = n ln 2 + r, and the
+// series of e^r up to r^7 (|r| < 0.35: the rest is below 2^-28).
+ISA_INLINE void NAME(exponential)(NAME(floats) * v)
+{
+    const NAME(floats) zero = {0}, low = zero - 87.33F, high = zero + 88.7F;
+    NAME(floats) x = *v, y;
+    NAME(ints) flushed = x < low;
+    NAME(choose)(&x, x < low, &low, &x);
+    NAME(choose)(&x, x > high, &high, &x);
+    // Adding 1.5 * 2^23 rounds to a whole number, which is then in the low bits.
+    NAME(floats) whole = x * 1.44269504F + 12582912.0F;
+    NAME(words) bits;
+    memcpy(&bits, &whole, sizeof bits);
+    NAME(floats) n = whole - 12582912.0F, r = x - n * 0.693145752F - n * 1.42860677e-6F;
+    y = zero + 1.98412698e-4F;
+    y = y * r + 1.38888889e-3F;
+    y = y * r + 8.33333333e-3F;
+    y = y * r + 4.16666667e-2F;
+    y = y * r + 1.66666667e-1F;
+    y = y * r + 0.5F;
+    y = y * r + 1.0F;
+    y = y * r + 1.0F;
+    NAME(words) scaled;
+    memcpy(&scaled, &y, sizeof scaled);
+    scaled += bits << 23; // 2^n
+    memcpy(&y, &scaled, sizeof y);
+    NAME(choose)(&y, x != x, &x, &y);
+    NAME(choose)(v, flushed, &zero, &y);
+}

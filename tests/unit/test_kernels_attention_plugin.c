@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention as one call, against XLA's own and against f64, and its softmax by every instruction set.
+#include <stdlib.h>
+
+#include "ir/policy.h"
+#include "kernels/softmax.h"
+#include "kernels_test.h"
+#include "models/parts.h"
+#include "num/isa.h"
+
+struct attention_case {
+    const char *name;
+    int64_t batch, tokens, keys, heads, kv_heads, dim;
+    const char *policy;
+    bool masked;
+};
+
+static void build(struct module *m, const struct attention_case *c)
+{
+    struct arena *arena = m->arena;
+    struct module f32;
+    struct builder b;
+    struct policy policy;
+    struct error err = {0};
+    module_init(&f32, arena, c->name);
+    builder_init(&b, &f32);
+    builder_scope(&b, "attention", "attention");
+    int x[3], mask = -1;
+    for (int i = 0; i < 3; i++) {
+        struct shape s = SHAPE(DT_F32, c->batch, i ? c->keys : c->tokens, i ? c->kv_heads : c->heads, c->dim);
+        x[i] = builder_store(&b, build_convert(&b, build_parameter(&b, ROLE_INPUT, "qkv" + i, s, NULL), DT_F32));
+    }
+    if (c->masked)
+        mask = build_parameter(&b, ROLE_INPUT, "visible", SHAPE(DT_PRED, c->batch, c->tokens, c->keys), NULL);
+    build_result(&b, "y", builder_store(&b, part_attention(&b, x[0], x[1], x[2], mask)));
+    bool ok = builder_finish(&b, &err) == 0 && policy_parse(&policy, c->policy, &err) == 0 &&
+              module_apply_policy(&f32, &policy, false, m, &err) == 0;
+    if (!CHECK(ok))
+        printf("  %s: %s\n", err.where, err.message);
+}
+
+static const struct attention_case cases[] = {
+    {"bf16", 1, 96, 96, 4, 4, 64, "bf16", false},
+    {"bf16 masked", 2, 48, 48, 4, 4, 32, "bf16", true},
+    {"bf16, heads shared", 2, 33, 47, 6, 2, 16, "bf16", true},
+    {"f32", 2, 40, 56, 3, 3, 24, "f32", false},
+    {"f32 masked, heads shared", 1, 40, 40, 4, 1, 24, "f32", true},
+    {"one token", 1, 1, 77, 4, 4, 32, "bf16", false},
+    {"one key", 1, 5, 1, 2, 2, 8, "bf16", false},
+    {"several blocks of rows", 1, 160, 16500, 1, 1, 16, "bf16", false},
+};
+
+// Results are averages of values, so relative to them errors of the shares do not grow: 2^-9 each for shares, scores'
+// inputs and the result in bf16 (queries and keys are rounded before either way, the f64 run does not round them:
+// 2^-9 of scores of up to about 4), and f32's own.
+static double bound(const struct attention_case *c)
+{
+    return strcmp(c->policy, "bf16") == 0 ? 8 * 0x1p-8 : 1e-5;
+}
+
+TEST(kernels_attention_agrees_plugin)
+{
+    struct rig r;
+    if (!kernels_rig_open(&r))
+        return;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct attention_case *c = &cases[i];
+        struct arena arena;
+        struct module m;
+        struct kernels_run k;
+        arena_init(&arena);
+        module_init(&m, &arena, c->name);
+        build(&m, c);
+        bool ok = kernels_run(&r, &m, NULL, (int)i + 1, &k);
+        ok = ok && CHECK_INT(k.chosen.count[KERNEL_ATTENTION], 1) && CHECK(k.flop[0] == k.flop[1]);
+        // As close to f64 as XLA's own.
+        ok = ok && CHECK(kernels_off(&k) <= bound(c)) && CHECK(kernels_off(&k) <= 1.5 * kernels_plain_off(&k) + 1e-7);
+        if (!ok)
+            printf("  %s: kernels %g off, plain %g, bound %g\n", c->name, k.f64 ? kernels_off(&k) : 0,
+                   k.f64 ? kernels_plain_off(&k) : 0, bound(c));
+        kernels_run_release(&k);
+        arena_release(&arena);
+    }
+    rig_close(&r);
+}
+
+// Rows that may see nothing become the average of all values, as in the plain program; a NaN makes its row NaN.
+TEST(kernels_attention_edges_plugin)
+{
+    struct rig r;
+    if (!kernels_rig_open(&r))
+        return;
+    const struct attention_case c = {"edges", 1, 8, 8, 1, 1, 16, "f32", true};
+    static float q[8 * 16], k[8 * 16], v[8 * 16];
+    static uint8_t visible[8 * 8];
+    for (int i = 0; i < 8 * 16; i++) {
+        q[i] = (float)(i % 7) - 3;
+        k[i] = (float)(i % 5) - 2;
+        v[i] = (float)(i % 11);
+    }
+    memset(visible, 1, sizeof visible);
+    memset(visible + 3 * 8, 0, 8);
+    q[5 * 16] = NAN;
+    struct arena arena;
+    struct module m;
+    struct kernels_run run;
+    arena_init(&arena);
+    module_init(&m, &arena, c.name);
+    build(&m, &c);
+    if (kernels_run(&r, &m, (const void *const[]){q, k, v, visible}, 0, &run)) {
+        for (int i = 0; i < 8 * 16; i++) {
+            double mean = 0;
+            for (int t = 0; t < 8; t++)
+                mean += (double)v[t * 16 + i % 16] / 8;
+            CHECK(i / 16 == 5 ? isnan(run.kernels64[i]) : fabs(run.kernels64[i] - run.plain64[i]) < 1e-4);
+            if (i / 16 == 3)
+                CHECK_NEAR(run.kernels64[i], mean, 1e-5);
+        }
+    }
+    kernels_run_release(&run);
+    arena_release(&arena);
+    rig_close(&r);
+}
+
+TEST(kernels_softmax_isa)
+{
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        if (!isa_force((enum isa)isa))
+            continue;
+        static const int64_t lengths[] = {1, 3, 15, 16, 17, 100};
+        for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+            float x[100], y[100];
+            double want[100], sum = 0, total = 0;
+            int64_t n = lengths[l];
+            for (int64_t i = 0; i < n; i++) {
+                x[i] = (float)((i * 37) % 23) * (i % 3 ? 1.5F : -40.0F); // some far below: their share is 0
+                want[i] = x[i];
+            }
+            double top = want[0];
+            for (int64_t i = 0; i < n; i++)
+                top = fmax(top, want[i]);
+            for (int64_t i = 0; i < n; i++)
+                sum += exp(0.25 * (want[i] - top));
+            softmax_row()(x, n, 0.25F, DT_F32, y);
+            for (int64_t i = 0; i < n; i++) {
+                total += (double)y[i];
+                // 4 units in the last place for the exponential and its argument, and the sum's.
+                CHECK_NEAR((double)y[i], exp(0.25 * (want[i] - top)) / sum, 1e-6);
+            }
+            CHECK_NEAR(total, 1, 1e-5);
+        }
+        float bad[40], out[40];
+        for (int i = 0; i < 40; i++)
+            bad[i] = i == 39 ? NAN : 1;
+        softmax_row()(bad, 40, 1, DT_F32, out);
+        for (int i = 0; i < 40; i++)
+            CHECK(isnan(out[i]));
+    }
+}
