@@ -55,7 +55,9 @@ int hlo_scope(const struct hlo_instruction *in, struct arena *arena, const char 
     *scope = "main";
     if (!name.size)
         return 0;
-    const uint8_t *at = name.data, *last = at + name.size;
+    // Of operations that became one ("jit(f)/a/reshape;jit(f)/b/dot_general") the first counts.
+    const uint8_t *second = memchr(name.data, ';', name.size);
+    const uint8_t *at = name.data, *last = second ? second : at + name.size;
     while (last > at && last[-1] != '/')
         last--;
     if (last == at)
