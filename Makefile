@@ -16,7 +16,7 @@ WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-protot
 CFLAGS ?= -O2 -g
 CPPFLAGS += -Isrc -Iinclude -I$(BUILD)/gen -isystem third_party/include -isystem third_party/onednn/include -D_GNU_SOURCE
 ALL_CFLAGS = -std=gnu11 $(WARN) $(CFLAGS) -fno-omit-frame-pointer -ffp-contract=off -fPIC -MMD -MP $(SAN)
-LDLIBS += -ljansson -lcrypto -lz -lm -ldl -lpthread
+LDLIBS += -ljansson -lcrypto -lpng -ljpeg -lz -lm -ldl -lpthread
 VERSION := $(shell cat VERSION)
 
 # Short lines; `make V=1` shows whole commands.

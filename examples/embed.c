@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of some texts is nearest to the first: cc embed.c -o embed -lassay -ljansson -lcrypto -lm -ldl -lpthread
+// Which of some texts is nearest to the first: cc embed.c -o embed -lassay -ljansson -lcrypto -lpng -ljpeg -lz -lm -ldl
+// -lpthread
 //
 //     ./embed third_party/models/minilm 'reset my password' 'I forgot my login' 'opening hours'
 #include <assay/assay.h>

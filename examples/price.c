@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a workload costs: cc price.c -o price -lassay -ljansson -lcrypto -lm -ldl -lpthread
+// What a workload costs: cc price.c -o price -lassay -ljansson -lcrypto -lpng -ljpeg -lz -lm -ldl -lpthread
 //
 //     ./price builtin:minilm v5e h100      the document of assay.price/1 on stdout, a note on each chip on stderr
 #include <assay/assay.h>

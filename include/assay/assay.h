@@ -10,10 +10,10 @@
 //     puts(json);
 //     assay_free(json);
 //
-// Link with libassay.a -ljansson -lcrypto -lm -ldl -lpthread. What executes runs in another process, the program
-// assay-worker, so nothing a plugin does can end yours. It is looked for beside your program, in ../lib/assay from
-// there, and under the prefix the library was built for; a device's plugin likewise. struct assay_device names them
-// elsewhere.
+// Link with libassay.a -ljansson -lcrypto -lpng -ljpeg -lz -lm -ldl -lpthread. What executes runs in another process,
+// the program assay-worker, so nothing a plugin does can end yours. It is looked for beside your program, in
+// ../lib/assay from there, and under the prefix the library was built for; a device's plugin likewise. struct
+// assay_device names them elsewhere.
 //
 // Conventions, for every function:
 // - Results. A function that can fail returns 0, or a negative enum assay_code with `error` filled in. `error` may be

@@ -66,8 +66,9 @@ int image_encode_png(const struct image *m, const struct image_text *texts, size
 void image_to_numbers(const struct image *m, float *out);
 
 enum image_levels {
-    IMAGE_ROUND,    // diffusers: 255 clamp(x / 2 + 1/2, 0, 1), rounded, ties to even
-    IMAGE_TRUNCATE, // BFL: 127.5 (clamp(x, -1, 1) + 1), cut off
+    IMAGE_ROUND,      // diffusers: 255 clamp(x / 2 + 1/2, 0, 1), rounded, ties to even
+    IMAGE_ROUND_BF16, // the same of an autoencoder in bf16: x and x / 2 + 1/2 are rounded to bf16
+    IMAGE_TRUNCATE,   // BFL: 127.5 (clamp(x, -1, 1) + 1), cut off
 };
 // numbers [height][width][3] into m->rgb; m has its size. NaN becomes level 0.
 void image_from_numbers(struct image *m, const float *numbers, enum image_levels rule);
@@ -81,7 +82,9 @@ void image_from_numbers(struct image *m, const float *numbers, enum image_levels
 #define IMAGE_REFERENCE_PIXELS        (UINT32_C(1024) * 1024)
 #define IMAGE_REFERENCE_SINGLE_PIXELS (UINT32_C(2024) * 2024)
 
-// Pillow's Image.resize((width, height), LANCZOS) on 8 bits, level for level. ERR_USAGE beyond the limits.
+// Pillow's Image.resize((width, height), LANCZOS) on 8 bits, level for level: rows first. (Pillow 13 takes columns
+// first where one side shrinks much more than the other; for sides that shrink alike, as references do, it does not.)
+// ERR_USAGE beyond the limits.
 int image_resize(struct image *out, const struct image *m, uint32_t width, uint32_t height, struct error *err);
 // The part of `width` by `height` that begins at (x, y); ERR_USAGE when it does not lie within.
 int image_crop(struct image *out, const struct image *m, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
