@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ir/region.h"
+
 void builder_init(struct builder *b, struct module *m)
 {
     memset(b, 0, sizeof *b);
@@ -53,51 +55,70 @@ const struct shape *builder_shape(const struct builder *b, int x)
     return x < 0 || x >= b->module->n_instructions ? &none : &b->module->instructions[x].shape;
 }
 
+// Copies n values into the module's arena; NULL where there are none to copy.
+static void *keep(struct builder *b, const void *from, int64_t n, size_t size)
+{
+    void *to = from && n ? arena_alloc(b->module->arena, (size_t)n, size, &b->error) : NULL;
+    if (to)
+        memcpy(to, from, (size_t)n * size);
+    return to;
+}
+
+static const struct kernel_call *keep_kernel(struct builder *b, const struct kernel_call *from)
+{
+    struct kernel_call *to = keep(b, from, 1, sizeof *to);
+    if (to) {
+        to->target = arena_strdup(b->module->arena, from->target, &b->error);
+        to->attributes = arena_strdup(b->module->arena, from->attributes, &b->error);
+    }
+    return to;
+}
+
+// What the instruction points to becomes the module's own.
+static bool keep_attributes(struct builder *b, struct instruction *in)
+{
+    int64_t n_dense = in->op == OP_CONSTANT && in->constant == CONST_DENSE ? shape_elements(&in->shape) : 0;
+    int rank = in->window && in->n_operands ? b->module->instructions[in->operands[0]].shape.rank : 0;
+    in->operands = keep(b, in->operands, in->n_operands, sizeof *in->operands);
+    in->regions = keep(b, in->regions, in->n_regions, sizeof *in->regions);
+    in->kernel = keep_kernel(b, in->kernel);
+    in->dense = n_dense || !in->dense ? keep(b, in->dense, n_dense, sizeof *in->dense)
+                                      : arena_new(b->module->arena, double, 1, &b->error); // of no elements
+    in->window = keep(b, in->window, rank, sizeof *in->window);
+    in->convolution = keep(b, in->convolution, 1, sizeof *in->convolution);
+    in->indexing = keep(b, in->indexing, 1, sizeof *in->indexing);
+    return !b->error.code;
+}
+
 int builder_append(struct builder *b, const struct instruction *in)
 {
     struct module *m = b->module;
-    struct shape shapes[64];
+    struct instruction made = *in;
     if (b->error.code)
         return -1;
-    for (int i = 0; i < in->n_operands; i++) {
-        if (in->operands[i] < 0 || in->operands[i] >= m->n_instructions || in->n_operands > 64) {
+    made.region = in->op == OP_PARAMETER ? 0 : b->region;
+    for (int i = 0; i < in->n_operands && i < OP_MAX_OPERANDS; i++) {
+        if (in->operands[i] < 0 || in->operands[i] >= m->n_instructions) {
             error_set(&b->error, ERR_INTERNAL, op_info(in->op)->name, "operand %d does not exist", i);
             return -1;
         }
-        shapes[i] = m->instructions[in->operands[i]].shape;
     }
     struct shape shape;
-    if (op_infer(in, shapes, &shape, &b->error) || shape_check(&shape, op_info(in->op)->name, &b->error)) {
+    if (module_check(m, &made, m->n_instructions, &shape, &b->error) ||
+        shape_check(&shape, op_info(in->op)->name, &b->error)) {
         error_context(&b->error, "in %s", b->scope);
         return -1;
     }
     struct instruction *list = arena_grow(m->arena, m->instructions, &m->cap_instructions,
                                           (size_t)m->n_instructions + 1, sizeof *list, &b->error);
-    int *operands = arena_new(m->arena, int, in->n_operands, &b->error);
-    struct kernel_call *kernel = in->op == OP_KERNEL ? arena_new(m->arena, struct kernel_call, 1, &b->error) : NULL;
-    if (kernel) {
-        *kernel = *in->kernel;
-        kernel->target = arena_strdup(m->arena, kernel->target, &b->error);
-        kernel->attributes = arena_strdup(m->arena, kernel->attributes, &b->error);
-    }
-    int64_t n_dense = in->op == OP_CONSTANT && in->constant == CONST_DENSE ? shape_elements(&shape) : 0;
-    double *dense = arena_new(m->arena, double, n_dense, &b->error);
-    if (!list || !operands || !dense || b->error.code)
+    if (!list || !keep_attributes(b, &made))
         return -1;
-    if (n_dense)
-        memcpy(dense, in->dense, (size_t)n_dense * sizeof *dense);
     m->instructions = list;
-    if (in->n_operands)
-        memcpy(operands, in->operands, (size_t)in->n_operands * sizeof *operands);
-    struct instruction *to = &list[m->n_instructions];
-    *to = *in;
-    to->shape = shape;
-    to->operands = operands;
-    to->dense = dense;
-    to->kernel = kernel;
-    to->scope = b->scope;
-    to->group = b->group;
-    to->domain = b->domain;
+    made.shape = shape;
+    made.scope = b->scope;
+    made.group = b->group;
+    made.domain = b->domain;
+    list[m->n_instructions] = made;
     return m->n_instructions++;
 }
 
@@ -111,8 +132,8 @@ int builder_store(struct builder *b, int x)
 // One instruction from its operands; `in` carries the attributes.
 static int append(struct builder *b, struct instruction in, const int *operands, int n)
 {
-    int copy[64];
-    if (n > 64) {
+    int copy[OP_MAX_OPERANDS];
+    if (n > OP_MAX_OPERANDS) {
         error_set(&b->error, ERR_INTERNAL, op_info(in.op)->name, "has %d operands", n);
         return -1;
     }
@@ -387,9 +408,9 @@ int build_convolution(struct builder *b, int x, int kernel, const int64_t *strid
     return append(b, in, (int[]){x, kernel}, 2);
 }
 
-static int neutral(struct builder *b, enum opcode reducer, enum dtype t)
+int build_neutral(struct builder *b, enum opcode reducer, struct shape s)
 {
-    struct shape s = {.dtype = t};
+    enum dtype t = s.dtype;
     bool pred = t == DT_PRED, is_float = dtype_is_float(t);
     switch (reducer) {
     case OP_ADD:
@@ -418,7 +439,7 @@ int build_reduce(struct builder *b, enum opcode reducer, int x, const int *dims,
         return -1;
     struct instruction in = {.op = OP_REDUCE, .reducer = reducer, .n_a = n};
     set_dims(in.a, dims, n);
-    int init = neutral(b, reducer, builder_shape(b, x)->dtype);
+    int init = build_neutral(b, reducer, (struct shape){.dtype = builder_shape(b, x)->dtype});
     return append(b, in, (int[]){x, init}, 2);
 }
 

@@ -12,6 +12,7 @@ struct builder {
     struct error error; // the first thing that went wrong
     const char *scope, *group;
     enum domain domain;
+    int region; // where instructions are appended; 0: the program itself
 };
 
 void builder_init(struct builder *b, struct module *m);
@@ -73,5 +74,20 @@ int build_convolution(struct builder *b, int x, int kernel, const int64_t *strid
 // Starts from the reducer's neutral value: -inf and +inf for the maximum and minimum of floats.
 int build_reduce(struct builder *b, enum opcode reducer, int x, const int *dims, int n);
 int build_result(struct builder *b, const char *name, int x); // appends a result; returns x
+
+// ---- Regions: filled while builder.region is theirs, and before the instruction that owns them is appended in the
+// region around them.
+
+// A region inside the one at hand, which stays at hand; -1 on failure.
+int builder_region(struct builder *b);
+int build_region_parameter(struct builder *b, int region, struct shape shape); // the next one
+void builder_region_results(struct builder *b, int region, const int *values, int n);
+// Appends `in`, which has several results, with these operands and regions.
+int build_many(struct builder *b, const struct instruction *in, const int *operands, int n, const int *regions,
+               int n_regions);
+int build_element(struct builder *b, int many, int k); // result k of it
+int build_while(struct builder *b, const int *state, int n, int condition, int body, int64_t trips);
+// What reducing starts from, in every element of the shape.
+int build_neutral(struct builder *b, enum opcode reducer, struct shape shape);
 
 #endif

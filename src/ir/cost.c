@@ -2,7 +2,10 @@
 // Rules: xla/service/hlo_cost_analysis.cc; docs/cost.md says where and why they are not followed.
 #include "ir/cost.h"
 
+#include <math.h>
 #include <string.h>
+
+#include "ir/region.h"
 
 double cost_product_flop(const struct cost *c)
 {
@@ -37,7 +40,16 @@ void cost_scale(struct cost *c, double times)
 // Names data that is there already, or that a compiler never stores.
 static bool is_view(enum opcode op)
 {
-    return op == OP_PARAMETER || op == OP_CONSTANT || op == OP_RESHAPE || op == OP_BITCAST_CONVERT;
+    return op == OP_PARAMETER || op == OP_CONSTANT || op == OP_RESHAPE || op == OP_BITCAST_CONVERT ||
+           op == OP_REGION_PARAMETER || op == OP_ELEMENT || op == OP_WHILE || op == OP_CASE;
+}
+
+// What a loop or a branch hands on was written inside it.
+static bool is_handed_on(const struct module *m, const struct instruction *in)
+{
+    const struct instruction *many = in->op == OP_ELEMENT ? &m->instructions[in->operands[0]] : NULL;
+    return in->op == OP_PARAMETER || in->op == OP_REGION_PARAMETER ||
+           (many && (many->op == OP_WHILE || many->op == OP_CASE));
 }
 
 static bool is_free_source(const struct module *m, int i)
@@ -51,17 +63,52 @@ static bool is_free_source(const struct module *m, int i)
 static double read_bytes(const struct module *m, const struct instruction *in, int k)
 {
     const struct shape *x = &m->instructions[in->operands[k]].shape;
-    if (is_free_source(m, in->operands[k]) || (in->op == OP_DYNAMIC_UPDATE_SLICE && k == 0)) // updated in place
+    bool update = in->op == OP_DYNAMIC_UPDATE_SLICE || in->op == OP_SCATTER; // in place
+    if (is_free_source(m, in->operands[k]) || (in->op == OP_DYNAMIC_UPDATE_SLICE && k == 0))
         return 0;
-    bool part = k == 0 && (in->op == OP_SLICE || in->op == OP_DYNAMIC_SLICE || in->op == OP_GATHER);
+    bool part = k == 0 && (in->op == OP_SLICE || in->op == OP_DYNAMIC_SLICE || in->op == OP_GATHER ||
+                           in->op == OP_GATHER_WINDOWS);
+    if (update && k == 0)
+        x = &m->instructions[in->operands[2]].shape;   // what the updates join
     return (double)shape_bytes(part ? &in->shape : x); // only what is taken
 }
 
 static double write_bytes(const struct module *m, const struct instruction *in)
 {
-    if (in->op == OP_DYNAMIC_UPDATE_SLICE)
-        return (double)shape_bytes(&m->instructions[in->operands[1]].shape);
-    return (double)shape_bytes(&in->shape);
+    struct shape result;
+    double bytes = 0;
+    int n = module_n_results(m, in);
+    if (in->op == OP_DYNAMIC_UPDATE_SLICE || in->op == OP_SCATTER)
+        return (double)shape_bytes(&m->instructions[in->operands[in->op == OP_SCATTER ? 2 : 1]].shape);
+    for (int k = 0; k < n && module_result_shape(m, in, k, &result); k++)
+        bytes += (double)shape_bytes(&result);
+    return n ? bytes : (double)shape_bytes(&in->shape);
+}
+
+// Elements of a kernel per output channel; of an input with holes those that meet no hole, on average.
+static double kernel_taps(const struct instruction *in, const struct shape *kernel)
+{
+    const struct convolution *c = in->convolution;
+    int64_t channels = kernel->dims[c ? c->kernel[0] : 0];
+    double taps = channels ? (double)shape_elements(kernel) / (double)channels : 0;
+    for (int i = 0; c && i < in->n_a; i++)
+        taps /= (double)c->base_dilation[i];
+    return taps;
+}
+
+// Reductions per window.
+static double window_flop(const struct instruction *in, int rank)
+{
+    double elements = 1;
+    for (int i = 0; i < rank; i++)
+        elements *= (double)in->window[i].size;
+    return elements - 1;
+}
+
+// Windows that a select-and-scatter looks at: one per element of its source.
+static double window_count(const struct module *m, const struct instruction *in)
+{
+    return (double)shape_elements(&m->instructions[in->operands[1]].shape);
 }
 
 void cost_instruction(const struct module *m, int i, struct cost *out)
@@ -90,8 +137,7 @@ void cost_instruction(const struct module *m, int i, struct cost *out)
     }
     case COST_CONVOLUTION: {
         const struct shape *kernel = &m->instructions[in->operands[1]].shape;
-        double taps = kernel->dims[0] ? (double)shape_elements(kernel) / (double)kernel->dims[0] : 0;
-        out->product_flop[kernel->dtype] = 2 * elements * taps;
+        out->product_flop[kernel->dtype] = 2 * elements * kernel_taps(in, kernel);
         break;
     }
     case COST_KERNEL:
@@ -103,7 +149,22 @@ void cost_instruction(const struct module *m, int i, struct cost *out)
         out->element_flop = x ? (double)shape_elements(x) - elements : 0;
         out->element_flop = out->element_flop > 0 ? out->element_flop : 0;
         break;
+    case COST_WINDOW:
+        out->element_flop = in->op == OP_SELECT_SCATTER && x ? window_flop(in, x->rank) * window_count(m, in)
+                                                             : elements * (x ? window_flop(in, x->rank) : 0);
+        break;
+    case COST_SCATTER:
+        out->element_flop =
+            in->reducer == OP_PARAMETER ? 0 : (double)shape_elements(&m->instructions[in->operands[2]].shape);
+        break;
+    case COST_SORT: {
+        double n = x ? (double)shape_elements(x) : 0;
+        out->element_flop = n > 1 ? n * ceil(log2(n)) : 0;
+        break;
     }
+    }
+    if (module_is_scalar_region(m, in->region))
+        return; // registers
     for (int k = 0; k < in->n_operands; k++)
         out->bytes_unfused += read_bytes(m, in, k);
     out->bytes_unfused += write_bytes(m, in);
@@ -113,7 +174,8 @@ void cost_instruction(const struct module *m, int i, struct cost *out)
 // Through views, to the value whose bytes are read.
 static int origin(const struct module *m, int i)
 {
-    while (m->instructions[i].op == OP_RESHAPE || m->instructions[i].op == OP_BITCAST_CONVERT)
+    while (m->instructions[i].op == OP_RESHAPE || m->instructions[i].op == OP_BITCAST_CONVERT ||
+           (m->instructions[i].op == OP_ELEMENT && !is_handed_on(m, &m->instructions[i])))
         i = m->instructions[i].operands[0];
     return i;
 }
@@ -130,6 +192,7 @@ struct traffic {
     double *read;  // and how many bytes
     bool *written; // left its scope
     bool *product; // of a scope: has one
+    double *runs;  // of a region
 };
 
 static int name_index(const char **names, int *n, const char *name)
@@ -193,13 +256,15 @@ static int traffic_init(struct traffic *t, bool by_scope, struct arena *a, struc
 static void leave(struct traffic *t, int value, bool result)
 {
     const struct instruction *in = &t->m->instructions[value];
-    if (in->op == OP_PARAMETER || t->written[value] || t->group[value] < 0)
+    if (is_handed_on(t->m, in) || is_view(in->op) || t->written[value] || t->group[value] < 0 ||
+        module_is_scalar_region(t->m, in->region))
         return;
     t->written[value] = true;
     struct cost *here = &t->rows[t->group[value]].cost;
-    here->bytes += write_bytes(t->m, in);
+    double bytes = write_bytes(t->m, in) * t->runs[in->region];
+    here->bytes += bytes;
     if (result || t->product[t->scope[value]])
-        here->bytes_merged += write_bytes(t->m, in);
+        here->bytes_merged += bytes;
 }
 
 // Operand k of instruction i comes into its scope, as far as the scope has not read it before.
@@ -209,8 +274,9 @@ static void enter(struct traffic *t, int i, int k)
     const struct instruction *in = &m->instructions[i];
     int from = origin(m, in->operands[k]);
     const struct instruction *x = &m->instructions[from];
-    bool parameter = x->op == OP_PARAMETER;
-    if (t->group[i] < 0 || is_free_source(m, from) || (!parameter && t->scope[from] == t->scope[i]))
+    bool parameter = x->op == OP_PARAMETER, outside = is_handed_on(m, x) || x->region != in->region;
+    if (t->group[i] < 0 || is_free_source(m, from) || (!outside && t->scope[from] == t->scope[i]) ||
+        module_is_scalar_region(m, in->region))
         return;
     if (t->seen[from] != t->scope[i]) {
         t->seen[from] = t->scope[i];
@@ -219,9 +285,10 @@ static void enter(struct traffic *t, int i, int k)
     double left = (double)shape_bytes(&x->shape) - t->read[from], bytes = read_bytes(m, in, k);
     bytes = bytes < left ? bytes : left;
     t->read[from] += bytes;
+    bytes *= t->runs[in->region];
     struct cost *here = &t->rows[t->group[i]].cost;
     here->bytes += bytes;
-    if (parameter || t->product[t->scope[i]])
+    if (outside || t->product[t->scope[i]])
         here->bytes_merged += bytes;
     if (parameter && m->parameters[x->parameter].role == ROLE_WEIGHT)
         here->weight_bytes += bytes;
@@ -231,14 +298,18 @@ static void enter(struct traffic *t, int i, int k)
 // A value made in one scope and used in another, or returned, is written once, and read by each scope that uses it: at
 // most once, and of what only a slice, a row or an update is taken from, only that.
 static int fused_bytes(const struct module *m, bool by_scope, struct arena *a, struct cost_row *rows, int n_rows,
-                       struct error *err)
+                       double *runs, struct error *err)
 {
-    struct traffic t = {.m = m, .rows = rows, .n_rows = n_rows};
+    struct traffic t = {.m = m, .rows = rows, .n_rows = n_rows, .runs = runs};
     int rc = traffic_init(&t, by_scope, a, err);
     if (rc)
         return rc;
     for (int i = 0; i < m->n_results; i++)
         leave(&t, origin(m, m->results[i]), true);
+    for (int r = 1; r < m->n_regions; r++) { // what a loop hands on, or a branch returns
+        for (int k = 0; k < m->regions[r].n_results; k++)
+            leave(&t, origin(m, m->regions[r].results[k]), true);
+    }
     for (int j = 0; j < m->n_instructions; j++) {
         const struct instruction *in = &m->instructions[t.order[j]];
         for (int k = 0; k < in->n_operands && !is_view(in->op); k++)
@@ -267,7 +338,11 @@ static int name_rows(const struct module *m, bool by_scope, struct arena *a, str
 static int cost_by(const struct module *m, bool by_scope, struct arena *a, struct cost_row **out, int *n,
                    struct cost *total, struct error *err)
 {
+    double *runs = NULL;
+    bool bounded;
     int rc = name_rows(m, by_scope, a, out, n, err);
+    if (!rc)
+        rc = cost_runs(m, a, &runs, &bounded, err);
     if (rc)
         return rc;
     for (int i = 0; i < m->n_instructions; i++) {
@@ -275,10 +350,11 @@ static int cost_by(const struct module *m, bool by_scope, struct arena *a, struc
         int r = row_of(&m->instructions[i], by_scope, *out, *n);
         cost_instruction(m, i, &c);
         c.bytes = c.bytes_merged = 0;
+        cost_scale(&c, runs[m->instructions[i].region]);
         if (r >= 0)
             cost_add(&(*out)[r].cost, &c);
     }
-    rc = fused_bytes(m, by_scope, a, *out, *n, err);
+    rc = fused_bytes(m, by_scope, a, *out, *n, runs, err);
     memset(total, 0, sizeof *total);
     for (int r = 0; r < *n; r++)
         cost_add(total, &(*out)[r].cost);

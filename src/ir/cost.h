@@ -21,8 +21,15 @@ double cost_product_flop(const struct cost *c); // over all types
 void cost_add(struct cost *to, const struct cost *c);
 void cost_scale(struct cost *c, double times);
 
-// One instruction by itself (bytes = bytes_unfused). Views (parameter, constant, reshape, bitcast) cost nothing.
+// One run of one instruction by itself (bytes = bytes_unfused), without its regions. Views (parameter, constant,
+// reshape, bitcast) cost nothing.
 void cost_instruction(const struct module *m, int instruction, struct cost *out);
+
+// How often each region runs in one run of the module, n_regions numbers (at least one) in the arena: a loop's body as
+// often as the loop says, its condition once more; of branches the one with the most arithmetic; the body of a
+// reduction once per element that it takes in. *bounded is false where some loop does not say how often: it is taken to
+// run once.
+int cost_runs(const struct module *m, struct arena *a, double **runs, bool *bounded, struct error *err);
 
 struct cost_row {
     const char *group; // or scope

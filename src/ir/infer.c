@@ -3,11 +3,9 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "ir/module.h"
+#include "ir/infer_part.h"
 
-#define BAD(...) error_set(err, ERR_INTERNAL, op_info(in->op)->name, __VA_ARGS__)
-
-static unsigned type_class(enum dtype t)
+unsigned infer_type_class(enum dtype t)
 {
     switch (dtype_info(t)->kind) {
     case DTK_PRED:
@@ -25,13 +23,15 @@ static unsigned type_class(enum dtype t)
 
 static int infer_elementwise(const struct instruction *in, const struct shape *s, struct shape *out, struct error *err)
 {
-    if (!(type_class(s[0].dtype) & op_info(in->op)->types))
+    if (!(infer_type_class(s[0].dtype) & op_info(in->op)->types))
         return BAD("does not take %s", dtype_name(s[0].dtype));
     if (in->n_operands == 2 && !shape_equal(&s[0], &s[1]))
         return BAD("its operands have different shapes");
     *out = s[0];
     if (in->op == OP_IS_FINITE)
         out->dtype = DT_PRED;
+    if (in->op == OP_REDUCE_PRECISION && (in->a[0] < 1 || in->a[0] > 11 || in->a[1] < 0 || in->a[1] > 52))
+        return BAD("cannot keep %" PRId64 " bits of exponent and %" PRId64 " of mantissa", in->a[0], in->a[1]);
     return 0;
 }
 
@@ -66,7 +66,7 @@ static bool value_fits(enum dtype t, double v)
 static int check_constant(const struct instruction *in, struct error *err)
 {
     enum dtype t = in->shape.dtype;
-    if (!type_class(t) || (dtype_is_float(t) && dtype_bits(t) < 16))
+    if (!infer_type_class(t) || (dtype_is_float(t) && dtype_bits(t) < 16))
         return BAD("of %s cannot be written", dtype_name(t));
     int64_t n = in->constant == CONST_DENSE ? shape_elements(&in->shape) : in->constant == CONST_SPLAT ? 1 : 0;
     if ((unsigned)in->constant > CONST_DENSE || (in->constant == CONST_DENSE && !in->dense))
@@ -81,6 +81,18 @@ static int check_constant(const struct instruction *in, struct error *err)
     return 0;
 }
 
+// Bits of one width to the same, or to a wider or narrower type with a last dimension that holds the parts of one.
+static int check_bitcast(const struct instruction *in, const struct shape *x, const struct shape *y, struct error *err)
+{
+    int from = dtype_bits(x->dtype), to = dtype_bits(y->dtype);
+    struct shape wide = from > to ? *x : *y, narrow = from > to ? *y : *x;
+    if (from != to &&
+        (narrow.rank != wide.rank + 1 || narrow.dims[wide.rank] * dtype_bits(narrow.dtype) != dtype_bits(wide.dtype)))
+        return BAD("%s and %s differ in width", dtype_name(x->dtype), dtype_name(y->dtype));
+    narrow.rank = wide.rank;
+    return shape_same_dims(&wide, &narrow) ? 0 : BAD("cannot change the dimensions");
+}
+
 static int infer_given(const struct instruction *in, const struct shape *s, struct shape *out, struct error *err)
 {
     int rc = shape_check(&in->shape, op_info(in->op)->name, err);
@@ -89,18 +101,18 @@ static int infer_given(const struct instruction *in, const struct shape *s, stru
     *out = in->shape;
     if (in->op == OP_CONSTANT)
         return check_constant(in, err);
-    if (in->op == OP_CONVERT || in->op == OP_BITCAST_CONVERT) {
+    if (in->op == OP_BITCAST_CONVERT)
+        return check_bitcast(in, s, out, err);
+    if (in->op == OP_CONVERT) {
         if (!shape_same_dims(&s[0], out))
             return BAD("cannot change the dimensions");
-        if (in->op == OP_BITCAST_CONVERT && dtype_bits(s[0].dtype) != dtype_bits(out->dtype))
-            return BAD("%s and %s differ in width", dtype_name(s[0].dtype), dtype_name(out->dtype));
     } else if (in->op == OP_RESHAPE) {
         if (s[0].dtype != out->dtype)
             return BAD("cannot change %s to %s", dtype_name(s[0].dtype), dtype_name(out->dtype));
         if (shape_elements(&s[0]) != shape_elements(out))
             return BAD("%" PRId64 " elements do not become %" PRId64, shape_elements(&s[0]), shape_elements(out));
     } else if (in->op == OP_IOTA) {
-        if (!(type_class(out->dtype) & (TYPES_INT | TYPES_FLOAT)))
+        if (!(infer_type_class(out->dtype) & (TYPES_INT | TYPES_FLOAT)))
             return BAD("does not count in %s", dtype_name(out->dtype));
         if (in->axis < 0 || in->axis >= out->rank)
             return BAD("has no dimension %" PRId64, in->axis);
@@ -266,7 +278,7 @@ static int infer_dot(const struct instruction *in, const struct shape *s, struct
     bool whole = dtype_is_integer(s[0].dtype) && dtype_is_integer(s[1].dtype);
     if (s[0].dtype != s[1].dtype && !whole)
         return BAD("multiplies %s by %s", dtype_name(s[0].dtype), dtype_name(s[1].dtype));
-    unsigned in_class = type_class(s[0].dtype), out_class = type_class(out->dtype);
+    unsigned in_class = infer_type_class(s[0].dtype), out_class = infer_type_class(out->dtype);
     if ((unsigned)in->dot.precision > PRECISION_HIGHEST)
         return BAD("precision %d is not known", (int)in->dot.precision);
     bool integers = in_class & TYPES_INT && out_class & TYPES_INT;
@@ -275,43 +287,7 @@ static int infer_dot(const struct instruction *in, const struct shape *s, struct
     return 0;
 }
 
-// The result's extent along a spatial dimension, or -1: zeros low and high around n, a kernel of k at every stride.
-static int64_t windows(int64_t n, int64_t k, int64_t low, int64_t high, int64_t stride)
-{
-    if (low < 0 || high < 0 || stride < 1 || k < 1 || __builtin_add_overflow(n, low, &n) ||
-        __builtin_add_overflow(n, high, &n))
-        return -1;
-    return n < k ? 0 : (n - k) / stride + 1;
-}
-
-static int infer_convolution(const struct instruction *in, const struct shape *s, struct shape *out, struct error *err)
-{
-    int n = s[0].rank - 2;
-    *out = (struct shape){.dtype = in->shape.dtype, .rank = s[0].rank};
-    if (n < 1 || s[1].rank != s[0].rank || in->n_a != n)
-        return BAD(
-            "takes x [batch, spatial..., in], a kernel [out, in, spatial...] and a stride per spatial dimension");
-    if (!(type_class(s[0].dtype) & TYPES_FLOAT) || s[0].dtype != s[1].dtype || !dtype_is_float(out->dtype))
-        return BAD("of %s by %s cannot give %s", dtype_name(s[0].dtype), dtype_name(s[1].dtype),
-                   dtype_name(out->dtype));
-    if (in->axis < 1 || s[1].dims[0] % in->axis || s[0].dims[n + 1] % in->axis ||
-        s[0].dims[n + 1] / in->axis != s[1].dims[1])
-        return BAD("of %" PRId64 " channels in %" PRId64 " groups does not fit a kernel of %" PRId64 " by %" PRId64,
-                   s[0].dims[n + 1], in->axis, s[1].dims[0], s[1].dims[1]);
-    if ((unsigned)in->dot.precision > PRECISION_HIGHEST)
-        return BAD("precision %d is not known", (int)in->dot.precision);
-    out->dims[0] = s[0].dims[0];
-    out->dims[n + 1] = s[1].dims[0];
-    for (int i = 0; i < n; i++) {
-        out->dims[i + 1] = windows(s[0].dims[i + 1], s[1].dims[i + 2], in->b[i], in->c[i], in->a[i]);
-        if (out->dims[i + 1] < 0)
-            return BAD("its window along spatial dimension %d is not possible", i);
-    }
-    return 0;
-}
-
-// a: dimensions of the operand, each once; as a set of bits in *set.
-static int check_dimensions(const struct instruction *in, const struct shape *x, unsigned *set, struct error *err)
+int infer_dimensions(const struct instruction *in, const struct shape *x, unsigned *set, struct error *err)
 {
     if (in->n_a < 0 || in->n_a > x->rank)
         return BAD("names %d dimensions of %d", in->n_a, x->rank);
@@ -323,8 +299,7 @@ static int check_dimensions(const struct instruction *in, const struct shape *x,
     return 0;
 }
 
-// Reduces in any order to the same mathematical result.
-static bool op_reduces(enum opcode op)
+bool infer_op_reduces(enum opcode op)
 {
     return op == OP_ADD || op == OP_MULTIPLY || op == OP_MAXIMUM || op == OP_MINIMUM || op == OP_AND || op == OP_OR ||
            op == OP_XOR;
@@ -336,9 +311,9 @@ static int infer_reduce(const struct instruction *in, const struct shape *s, str
     if (s[1].rank != 0 || s[1].dtype != s[0].dtype)
         return BAD("its initial value is not a scalar of the same type");
     const struct op_info *reducer = op_info(in->reducer);
-    if (!op_reduces(in->reducer) || !(type_class(s[0].dtype) & reducer->types))
+    if (!infer_op_reduces(in->reducer) || !(infer_type_class(s[0].dtype) & reducer->types))
         return BAD("cannot reduce %s by %s", dtype_name(s[0].dtype), reducer->name);
-    if (check_dimensions(in, &s[0], &gone, err))
+    if (infer_dimensions(in, &s[0], &gone, err))
         return err ? err->code : ERR_INTERNAL;
     *out = (struct shape){.dtype = s[0].dtype};
     for (int i = 0; i < s[0].rank; i++) {
@@ -360,7 +335,7 @@ int op_infer(const struct instruction *in, const struct shape *s, struct shape *
     case OPC_COMPARE:
         if (!shape_equal(&s[0], &s[1]))
             return BAD("its operands have different shapes");
-        if ((unsigned)in->compare > CMP_LT)
+        if ((unsigned)in->compare > CMP_LT || in->axis < 0 || in->axis > (dtype_is_float(s[0].dtype) ? 1 : 0))
             return BAD("direction %d is not known", (int)in->compare);
         *out = shape_with_dtype(s[0], DT_PRED);
         return 0;
@@ -373,6 +348,7 @@ int op_infer(const struct instruction *in, const struct shape *s, struct shape *
     case OPC_CONVERT:
     case OPC_BITCAST:
     case OPC_RESHAPE:
+    case OPC_ELEMENT:
         return infer_given(in, s, out, err);
     case OPC_BROADCAST:
         return infer_broadcast(in, s, out, err);
@@ -391,7 +367,7 @@ int op_infer(const struct instruction *in, const struct shape *s, struct shape *
         return 0;
     case OPC_REVERSE:
         *out = s[0];
-        return check_dimensions(in, &s[0], &(unsigned){0}, err);
+        return infer_dimensions(in, &s[0], &(unsigned){0}, err);
     case OPC_DYNAMIC_SLICE:
     case OPC_DYNAMIC_UPDATE_SLICE:
         return infer_dynamic(in, s, out, err);
@@ -403,6 +379,12 @@ int op_infer(const struct instruction *in, const struct shape *s, struct shape *
         return infer_convolution(in, s, out, err);
     case OPC_REDUCE:
         return infer_reduce(in, s, out, err);
+    case OPC_INDEXED:
+        return infer_indexed(in, s, out, err);
+    case OPC_WINDOW:
+        return infer_window(in, s, out, err);
+    case OPC_MANY:
+        return infer_many(in, s, out, err);
     }
     return BAD("is not known");
 }

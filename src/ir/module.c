@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "ir/region.h"
+
 void module_init(struct module *m, struct arena *arena, const char *name)
 {
     memset(m, 0, sizeof *m);
@@ -13,23 +15,17 @@ void module_init(struct module *m, struct arena *arena, const char *name)
 static int verify_instruction(const struct module *m, int i, struct error *err)
 {
     const struct instruction *in = &m->instructions[i];
-    struct shape shapes[64], want;
+    struct shape want;
     const char *name = (unsigned)in->op < OP_COUNT ? op_info(in->op)->name : "?";
-    if ((unsigned)in->op >= OP_COUNT || in->n_operands < 0 || in->n_operands > 64 || !in->scope || !in->group ||
-        (in->n_operands && !in->operands) || (unsigned)in->domain > DOMAIN_SOFTMAX)
+    if ((unsigned)in->op >= OP_COUNT || !in->scope || !in->group || (in->n_operands && !in->operands) ||
+        (unsigned)in->domain > DOMAIN_SOFTMAX)
         return error_set(err, ERR_INTERNAL, name, "instruction %d is malformed", i);
-    for (int k = 0; k < in->n_operands; k++) {
-        if (in->operands[k] < 0 || in->operands[k] >= i)
-            return error_set(err, ERR_INTERNAL, name, "instruction %d uses value %d, which does not come before it", i,
-                             in->operands[k]);
-        shapes[k] = m->instructions[in->operands[k]].shape;
-    }
-    if (op_infer(in, shapes, &want, err))
+    if (module_check(m, in, i, &want, err))
         return err ? err->code : ERR_INTERNAL;
     if (!shape_equal(&want, &in->shape))
         return error_set(err, ERR_INTERNAL, name, "instruction %d has another shape than its operands give", i);
-    if (in->op == OP_PARAMETER &&
-        (in->parameter < 0 || in->parameter >= m->n_parameters || m->parameters[in->parameter].instruction != i))
+    if (in->op == OP_PARAMETER && (in->parameter < 0 || in->parameter >= m->n_parameters || in->region ||
+                                   m->parameters[in->parameter].instruction != i))
         return error_set(err, ERR_INTERNAL, name, "instruction %d and its parameter do not name each other", i);
     return shape_check(&in->shape, name, err);
 }
@@ -61,6 +57,8 @@ int module_verify(const struct module *m, struct error *err)
         if (verify_instruction(m, i, err))
             return err ? err->code : ERR_INTERNAL;
     }
+    if (module_check_regions(m, err))
+        return err ? err->code : ERR_INTERNAL;
     for (int i = 0; i < m->n_parameters; i++) {
         if (verify_parameter(m, i, err))
             return err ? err->code : ERR_INTERNAL;
@@ -68,7 +66,8 @@ int module_verify(const struct module *m, struct error *err)
     if (m->n_results <= 0)
         return error_set(err, ERR_INTERNAL, m->name, "the module returns nothing");
     for (int i = 0; i < m->n_results; i++) {
-        if (m->results[i] < 0 || m->results[i] >= m->n_instructions || !m->result_names[i])
+        if (m->results[i] < 0 || m->results[i] >= m->n_instructions || !m->result_names[i] ||
+            !module_sees(m, 0, m->results[i]))
             return error_set(err, ERR_INTERNAL, m->name, "result %d does not exist", i);
     }
     return 0;

@@ -64,11 +64,53 @@ struct kernel_call {
     double product_flop, element_flop, transcendentals;
 };
 
+// How a window moves along a dimension. Dilated operands have base_dilation - 1 holes between two elements.
+struct window_extent {
+    int64_t size, stride, low, high; // low and high: padding, below zero: cut
+    int64_t window_dilation, base_dilation;
+};
+
+// Where the dimensions of a convolution stand: batch, feature, then the spatial ones; of the kernel the features that
+// come out, then those that go in. Strides and padding are the instruction's; padding below zero cuts.
+struct convolution {
+    int input[SHAPE_MAX_RANK], kernel[SHAPE_MAX_RANK], output[SHAPE_MAX_RANK];
+    int64_t batch_groups, window_dilation[SHAPE_MAX_RANK], base_dilation[SHAPE_MAX_RANK];
+    bool reversed[SHAPE_MAX_RANK]; // the window, along each spatial dimension
+};
+
+// Dimension numbers of a gather, and of a scatter under its own names; StableHLO has the same.
+struct indexing {
+    int n_offset, n_collapsed, n_start, n_batching;
+    int offset[SHAPE_MAX_RANK];    // offset_dims; update_window_dims
+    int collapsed[SHAPE_MAX_RANK]; // collapsed_slice_dims; inserted_window_dims
+    int start[SHAPE_MAX_RANK];     // start_index_map; scatter_dims_to_operand_dims
+    int operand_batching[SHAPE_MAX_RANK], indices_batching[SHAPE_MAX_RANK];
+    int vector; // index_vector_dim
+    bool sorted, unique;
+};
+
+// Instructions that run when another one says so: the body of a loop, a branch, what a sort compares by. They lie among
+// those of the module, before the instruction that owns the region, and use values of their own region and of those
+// around it.
+struct region {
+    int parent;      // the region of the owner; -1 for the program itself, region 0
+    int owner;       // instruction; -1 until it is appended
+    int first;       // its first instruction, or n_instructions at its beginning
+    int *parameters; // their OP_REGION_PARAMETERs
+    int n_parameters;
+    size_t cap_parameters;
+    int *results; // the values it returns
+    int n_results;
+};
+
 struct instruction {
     enum opcode op;
     struct shape shape; // of the result
     int n_operands;
-    int *operands;     // indices of earlier instructions
+    int *operands; // indices of earlier instructions
+    int region;    // that it belongs to
+    int *regions;  // that belong to it
+    int n_regions;
     const char *scope; // "layer.3/attention.scores": the smallest unit that is priced; never NULL
     const char *group; // "scores and values": the row of the report; never NULL
     enum domain domain;
@@ -90,7 +132,11 @@ struct instruction {
     double splat;
     const double *dense;
     const struct kernel_call *kernel;
-    int parameter; // index into module.parameters
+    int parameter;                      // index into module.parameters
+    const struct window_extent *window; // one per dimension
+    const struct convolution *convolution;
+    const struct indexing *indexing;
+    int64_t trips; // of a loop; -1: not known
 };
 
 struct module {
@@ -99,6 +145,9 @@ struct module {
     struct instruction *instructions;
     int n_instructions;
     size_t cap_instructions;
+    struct region *regions; // the first is the program
+    int n_regions;
+    size_t cap_regions;
     struct parameter *parameters;
     int n_parameters;
     size_t cap_parameters;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "ir/policy_pass.h"
-#include "ir/retype.h"
 #include "num/affine.h"
 
 #define MAX_CHUNK     32  // values in one concatenation
@@ -93,7 +92,7 @@ struct quantised {
 // A dynamic scale: of the range (max - min, or the largest magnitude) that the largest code stands for.
 static int scale_of(struct pass *s, int range)
 {
-    struct builder *b = &s->b;
+    struct builder *b = &s->w.b;
     struct shape shape = *builder_shape(b, range);
     int scale = build_binary_scalar(b, OP_DIVIDE, range, policy_code_max(s->policy->a));
     scale = build_binary_scalar(b, OP_MAXIMUM, scale, FLT_MIN);
@@ -104,7 +103,7 @@ static int scale_of(struct pass *s, int range)
 // Scale and, as f32, zero point (-1 for none) of the activation at hand.
 static int find_scale(struct pass *s, int x, int *zero)
 {
-    struct builder *b = &s->b;
+    struct builder *b = &s->w.b;
     const struct policy *p = s->policy;
     int rank = builder_shape(b, x)->rank, last = rank - 1;
     const int *dims = p->a_grain == GRAIN_TENSOR ? all_dims : &last;
@@ -133,7 +132,7 @@ static int find_scale(struct pass *s, int x, int *zero)
 // x became codes; `over` is where a value lay beyond them, `gone` where one that was not zero now stands for zero.
 static void count_loss(struct pass *s, int x, int over, int gone)
 {
-    struct builder *b = &s->b;
+    struct builder *b = &s->w.b;
     if (!s->instrument)
         return;
     pass_count(s, 0, over);
@@ -142,8 +141,7 @@ static void count_loss(struct pass *s, int x, int over, int gone)
                build_binary(b, OP_AND, build_compare(b, CMP_NE, x, build_splat(b, *builder_shape(b, x), 0)), gone));
     int real = real_rows(b, s->mask, x);
     int counted = real < 0 ? over : build_binary(b, OP_AND, over, real);
-    if (s->n_activations < s->max_activations)
-        s->clipped[s->n_activations] = reduce_all(b, OP_ADD, build_convert(b, counted, DT_S32));
+    pass_count_activation(s, s->n_activations, reduce_all(b, OP_ADD, build_convert(b, counted, DT_S32)));
 }
 
 // 8-bit floats: clamped, so that a cast that makes NaN or infinity of what is too large has nothing to do. What counts
@@ -151,7 +149,7 @@ static void count_loss(struct pass *s, int x, int over, int gone)
 // which is the largest number of E4M3 and the infinity of E5M2).
 static void quantise_float(struct pass *s, int x, int ratio, struct quantised *q)
 {
-    struct builder *b = &s->b;
+    struct builder *b = &s->w.b;
     struct shape shape = *builder_shape(b, x);
     bool e4m3 = s->policy->a == DT_F8E4M3FN;
     double top = policy_code_max(s->policy->a);
@@ -168,7 +166,7 @@ static void quantise_float(struct pass *s, int x, int ratio, struct quantised *q
 
 static void quantise_integer(struct pass *s, int x, int ratio, int zero, struct quantised *q)
 {
-    struct builder *b = &s->b;
+    struct builder *b = &s->w.b;
     struct shape shape = *builder_shape(b, x);
     double top = policy_code_max(s->policy->a), bottom = zero < 0 ? -top : 0;
     int wide_zero = zero < 0 ? build_splat(b, shape, 0) : build_broadcast_leading(b, zero, x);
@@ -188,7 +186,7 @@ static void quantise_integer(struct pass *s, int x, int ratio, int zero, struct 
 // The rule of num/quantize.h, on the device.
 static struct quantised quantise(struct pass *s, int x)
 {
-    struct builder *b = &s->b;
+    struct builder *b = &s->w.b;
     struct quantised q = {.zero = -1};
     int zero;
     x = build_convert(b, x, DT_F32);
@@ -208,7 +206,7 @@ static struct quantised quantise(struct pass *s, int x)
 // Products of codes of magnitude `top` and 127, summed in s32; in blocks that cannot overflow, which are added in s64.
 static int exact_dot(struct pass *s, const struct instruction *in, int x, int w, double top)
 {
-    struct builder *b = &s->b;
+    struct builder *b = &s->w.b;
     int last = builder_shape(b, x)->rank - 1;
     int64_t columns = builder_shape(b, x)->dims[last],
             most = (int64_t)affine_safe_inputs((int32_t)top, (int32_t)policy_code_max(DT_S8));
@@ -228,7 +226,7 @@ static int exact_dot(struct pass *s, const struct instruction *in, int x, int w,
 // sums + factor * (the sum of each channel's weights), where factor is s32: per row, one, or a constant.
 static int add_weight_sums(struct pass *s, int sums, int w, int factor)
 {
-    struct builder *b = &s->b;
+    struct builder *b = &s->w.b;
     enum dtype type = builder_shape(b, sums)->dtype;
     const int one = 1;
     int total = build_reduce(b, OP_ADD, build_convert(b, build_convert(b, w, DT_S32), type), &one, 1);
@@ -239,7 +237,7 @@ static int add_weight_sums(struct pass *s, int sums, int w, int factor)
 // s16 codes as 256 * high + low + 128, with halves of 8 bits.
 static int dot_of_halves(struct pass *s, const struct instruction *in, int whole, int w)
 {
-    struct builder *b = &s->b;
+    struct builder *b = &s->w.b;
     int high = build_unary(b, OP_FLOOR, build_binary_scalar(b, OP_DIVIDE, whole, 256));
     int low = build_binary(b, OP_SUBTRACT, whole, build_binary_scalar(b, OP_MULTIPLY, high, 256));
     low = build_binary_scalar(b, OP_SUBTRACT, low, UNSIGNED_ZERO);
@@ -252,7 +250,7 @@ static int dot_of_halves(struct pass *s, const struct instruction *in, int whole
 // sum over k of (code - zero) * w: sum of code * w, less zero times the sum of w. Weights have no zero point.
 static int integer_sums(struct pass *s, const struct instruction *in, const struct quantised *q, int w)
 {
-    struct builder *b = &s->b;
+    struct builder *b = &s->w.b;
     const struct policy *p = s->policy;
     if (p->emulate && p->a == DT_S16)
         return dot_of_halves(s, in, q->whole, w);
@@ -270,7 +268,7 @@ static int integer_sums(struct pass *s, const struct instruction *in, const stru
 
 int pass_quantised_linear(struct pass *s, const struct instruction *in, int x, int codes, int scales)
 {
-    struct builder *b = &s->b;
+    struct builder *b = &s->w.b;
     struct quantised q = quantise(s, x);
     int sums;
     if (!dtype_is_float(s->policy->op)) {
@@ -301,27 +299,29 @@ static int concatenate_rows(struct builder *b, int *rows, int n)
 
 int pass_clipped(struct pass *s)
 {
-    struct builder *b = &s->b;
-    if (!s->max_activations)
-        return -1;
-    for (int i = 0; i < s->max_activations; i++)
-        s->clipped[i] = build_reshape(b, s->clipped[i], 1, (int64_t[]){1});
-    return concatenate_rows(b, s->clipped, s->max_activations);
+    struct builder *b = &s->w.b;
+    int n = s->max_activations, *rows = n ? arena_new(b->module->arena, int, n, &b->error) : NULL;
+    for (int i = 0; i < n && rows; i++) {
+        int x = rewrite_sum(&s->w, PASS_MAX_GROUPS * SUMS_OF_GROUP + i);
+        rows[i] = build_reshape(b, x < 0 ? build_splat(b, SHAPE(DT_S32), 0) : x, 1, (int64_t[]){1});
+    }
+    return rows ? concatenate_rows(b, rows, n) : -1;
 }
 
-// [1, 2]: the smallest and the largest value.
-static int range_row(struct builder *b, int x)
+// Sums of a calibration, per activation.
+enum { SUM_LOW, SUM_HIGH, SUM_BEYOND, SUM_BEYOND_BELOW, SUMS_OF_ACTIVATION };
+
+// The smallest and the largest value.
+static void add_range(struct rewrite *w, int x, int at)
 {
-    int both[2] = {reduce_all(b, OP_MINIMUM, x), reduce_all(b, OP_MAXIMUM, x)};
-    for (int i = 0; i < 2; i++)
-        both[i] = build_reshape(b, both[i], 2, (int64_t[]){1, 1});
-    return build_concatenate(b, both, 2, 1);
+    rewrite_add(w, at + SUM_LOW, OP_MINIMUM, reduce_all(&w->b, OP_MINIMUM, x));
+    rewrite_add(w, at + SUM_HIGH, OP_MAXIMUM, reduce_all(&w->b, OP_MAXIMUM, x));
 }
 
-// [1, 2, steps]: how many values are above each threshold of row i, and how many of the negated ones.
-static int beyond_row(struct builder *b, int x, int thresholds, int i, int steps)
+// s32[steps] twice: how many values are above each threshold of row i, and how many of the negated ones.
+static void add_beyond(struct rewrite *w, int x, int at, int thresholds, int i, int steps)
 {
-    int both[2];
+    struct builder *b = &w->b;
     struct shape shape = *builder_shape(b, x), wide = {.dtype = DT_F32, .rank = shape.rank + 1, .dims = {steps}};
     int map[SHAPE_MAX_RANK] = {0}, reduced[SHAPE_MAX_RANK];
     for (int d = 0; d < shape.rank; d++) {
@@ -334,37 +334,54 @@ static int beyond_row(struct builder *b, int x, int thresholds, int i, int steps
         int values = side ? build_unary(b, OP_NEGATE, x) : x;
         int above = build_compare(b, CMP_GT, build_broadcast(b, values, wide, map),
                                   build_broadcast(b, limits, wide, (int[]){0}));
-        both[side] = build_reduce(b, OP_ADD, build_convert(b, above, DT_S32), reduced, shape.rank);
-        both[side] = build_reshape(b, both[side], 3, (int64_t[]){1, 1, steps});
+        rewrite_add(w, at + SUM_BEYOND + side, OP_ADD,
+                    build_reduce(b, OP_ADD, build_convert(b, above, DT_S32), reduced, shape.rank));
+    }
+}
+
+// [1, 2] of a range, [1, 2, steps] of what is beyond.
+static int calibration_row(struct rewrite *w, int at, int steps)
+{
+    struct builder *b = &w->b;
+    int both[2];
+    for (int side = 0; side < 2; side++) {
+        both[side] = rewrite_sum(w, at + (steps > 0 ? SUM_BEYOND : SUM_LOW) + side);
+        both[side] = build_reshape(b, both[side], steps > 0 ? 3 : 2, (int64_t[]){1, 1, steps});
     }
     return build_concatenate(b, both, 2, 1);
 }
 
 int module_calibration(const struct module *from, int steps, struct module *to, struct error *err)
 {
-    struct builder b;
+    struct rewrite w;
     int n = module_activations(from, NULL, 0), mask = find_mask(from), at = 0, thresholds = -1;
-    int *map = arena_new(to->arena, int, from->n_instructions, err), *rows = arena_new(to->arena, int, n, err);
-    if (!map || !rows)
-        return ERR_MEMORY;
+    int *rows = arena_new(to->arena, int, n, err), rc = rows ? rewrite_init(&w, from, to, err) : ERR_MEMORY;
+    if (rc)
+        return rc;
     if (!n)
         return error_set(err, ERR_INPUT, from->name, "has no product with a weight: there is nothing to calibrate");
-    builder_init(&b, to);
+    struct builder *b = &w.b;
     if (steps > 0)
-        thresholds = build_parameter(&b, ROLE_INPUT, "thresholds", SHAPE(DT_F32, n, 2, steps), NULL);
+        thresholds = build_parameter(b, ROLE_INPUT, "thresholds", SHAPE(DT_F32, n, 2, steps), NULL);
     for (int i = 0; i < from->n_instructions; i++) {
         const struct instruction *in = &from->instructions[i];
-        map[i] = rewrite_copy(&b, from, in, map);
+        w.map[i] = rewrite_copy(&w, in);
         if (!pass_is_linear(from, in))
             continue;
-        int x = build_convert(&b, map[in->operands[0]], DT_F32);
-        int real = real_rows(&b, mask < 0 ? -1 : map[mask], x);
+        int x = build_convert(b, w.map[in->operands[0]], DT_F32);
+        int real = real_rows(b, mask < 0 ? -1 : w.map[mask], x);
         if (real >= 0)
-            x = build_select(&b, real, x, build_splat(&b, *builder_shape(&b, x), 0));
-        rows[at] = steps > 0 ? beyond_row(&b, x, thresholds, at, steps) : range_row(&b, x);
+            x = build_select(b, real, x, build_splat(b, *builder_shape(b, x), 0));
+        if (steps > 0)
+            add_beyond(&w, x, at * SUMS_OF_ACTIVATION, thresholds, at, steps);
+        else
+            add_range(&w, x, at * SUMS_OF_ACTIVATION);
         at++;
     }
-    builder_scope(&b, "instrument", "instrument");
-    build_result(&b, steps > 0 ? "beyond" : "ranges", concatenate_rows(&b, rows, n));
-    return builder_finish(&b, err);
+    builder_scope(b, "instrument", "instrument");
+    b->region = 0;
+    for (int i = 0; i < n; i++)
+        rows[i] = calibration_row(&w, i * SUMS_OF_ACTIVATION, steps);
+    build_result(b, steps > 0 ? "beyond" : "ranges", concatenate_rows(b, rows, n));
+    return builder_finish(b, err);
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "ir/policy_pass.h"
-#include "ir/retype.h"
 
 static enum dtype compute_type(const struct pass *s, enum domain d)
 {
@@ -15,34 +14,39 @@ static enum dtype compute_type(const struct pass *s, enum domain d)
 
 static void enter(struct pass *s, const struct instruction *in)
 {
-    builder_place(&s->b, in);
+    rewrite_place(&s->w, in);
 }
 
 // ---- instrumentation
 
-static struct tally *tally_here(struct pass *s)
+// Of the group at hand: the first key of its sums; -1 where nothing is summed.
+static int sums_here(const struct pass *s)
 {
     for (int i = 0; i < s->n_groups; i++) {
-        if (strcmp(s->groups[i], s->b.group) == 0)
-            return &s->tally[i];
+        if (strcmp(s->groups[i], s->w.b.group) == 0)
+            return i * SUMS_OF_GROUP;
     }
-    return NULL;
+    return -1;
 }
 
 void pass_count(struct pass *s, int kind, int predicate)
 {
-    struct tally *t = tally_here(s);
-    int dims[SHAPE_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
-    int n = build_reduce(&s->b, OP_ADD, build_convert(&s->b, predicate, DT_S32), dims,
-                         builder_shape(&s->b, predicate)->rank);
-    if (t)
-        t->counts[kind] = t->counts[kind] < 0 ? n : build_binary(&s->b, OP_ADD, t->counts[kind], n);
+    int dims[SHAPE_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7}, at = sums_here(s);
+    int n = build_reduce(&s->w.b, OP_ADD, build_convert(&s->w.b, predicate, DT_S32), dims,
+                         builder_shape(&s->w.b, predicate)->rank);
+    if (at >= 0)
+        rewrite_add(&s->w, at + kind, OP_ADD, n);
+}
+
+void pass_count_activation(struct pass *s, int activation, int clipped)
+{
+    rewrite_add(&s->w, PASS_MAX_GROUPS * SUMS_OF_GROUP + activation, OP_ADD, clipped);
 }
 
 // x became y (a narrower float, or integer codes): what was lost.
 static void count_narrowing(struct pass *s, int x, int y)
 {
-    struct builder *b = &s->b;
+    struct builder *b = &s->w.b;
     if (!s->instrument)
         return;
     int checked = dtype_is_float(builder_shape(b, y)->dtype) ? y : x;
@@ -53,23 +57,21 @@ static void count_narrowing(struct pass *s, int x, int y)
 
 void pass_track_scales(struct pass *s, int scales)
 {
-    struct builder *b = &s->b;
-    struct tally *t = tally_here(s);
-    int dims[SHAPE_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7}, rank = builder_shape(b, scales)->rank;
-    if (!s->instrument || !t)
+    struct builder *b = &s->w.b;
+    int dims[SHAPE_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7}, rank = builder_shape(b, scales)->rank, at = sums_here(s);
+    if (!s->instrument || at < 0)
         return;
-    int low = build_reduce(b, OP_MINIMUM, scales, dims, rank), high = build_reduce(b, OP_MAXIMUM, scales, dims, rank);
-    t->scale_min = t->scale_min < 0 ? low : build_binary(b, OP_MINIMUM, t->scale_min, low);
-    t->scale_max = t->scale_max < 0 ? high : build_binary(b, OP_MAXIMUM, t->scale_max, high);
+    rewrite_add(&s->w, at + SUM_SCALE_MIN, OP_MINIMUM, build_reduce(b, OP_MINIMUM, scales, dims, rank));
+    rewrite_add(&s->w, at + SUM_SCALE_MAX, OP_MAXIMUM, build_reduce(b, OP_MAXIMUM, scales, dims, rank));
 }
 
 // The same conversion made before in this scope, or -1: what it lost is counted once.
 static int converted_before(const struct pass *s, int x, enum dtype to)
 {
-    const struct module *m = s->b.module;
-    for (int i = m->n_instructions - 1; i > x && strcmp(m->instructions[i].scope, s->b.scope) == 0; i--) {
+    const struct module *m = s->w.b.module;
+    for (int i = m->n_instructions - 1; i > x && strcmp(m->instructions[i].scope, s->w.b.scope) == 0; i--) {
         const struct instruction *in = &m->instructions[i];
-        if (in->op == OP_CONVERT && in->operands[0] == x && in->shape.dtype == to)
+        if (in->op == OP_CONVERT && in->operands[0] == x && in->shape.dtype == to && in->region == s->w.b.region)
             return i;
     }
     return -1;
@@ -78,12 +80,12 @@ static int converted_before(const struct pass *s, int x, enum dtype to)
 // Converts a float to another float type, and counts what that loses where the type does not hold every value.
 static int narrow(struct pass *s, int x, enum dtype to)
 {
-    enum dtype from = builder_shape(&s->b, x)->dtype;
+    enum dtype from = builder_shape(&s->w.b, x)->dtype;
     if (from == to || !dtype_is_float(from) || dtype_bits(to) > dtype_bits(from))
-        return build_convert(&s->b, x, to);
+        return build_convert(&s->w.b, x, to);
     int y = converted_before(s, x, to);
     if (y < 0) {
-        y = build_convert(&s->b, x, to);
+        y = build_convert(&s->w.b, x, to);
         count_narrowing(s, x, y);
     }
     return y;
@@ -100,13 +102,13 @@ static int weight_parameter(struct pass *s, const struct parameter *p, struct sh
     bind.grain = s->policy->w_grain;
     bind.group = s->policy->w_group;
     bind.packed = part == BIND_CODES && s->policy->w == DT_S4;
-    return build_parameter(&s->b, ROLE_WEIGHT, p->name, shape, &bind);
+    return build_parameter(&s->w.b, ROLE_WEIGHT, p->name, shape, &bind);
 }
 
 static int quantised_weight(struct pass *s, int old, struct error *err)
 {
-    const struct instruction *in = &s->from->instructions[old];
-    const struct parameter *p = &s->from->parameters[in->parameter];
+    const struct instruction *in = &s->w.from->instructions[old];
+    const struct parameter *p = &s->w.from->parameters[in->parameter];
     const struct policy *y = s->policy;
     struct shape codes = in->shape, scales = {.dtype = DT_F32, .rank = 1, .dims = {in->shape.dims[0]}};
     int64_t columns = in->shape.dims[1];
@@ -136,7 +138,7 @@ static int quantised_weight(struct pass *s, int old, struct error *err)
 // Two codes in every byte of the last dimension, low nibble first, to s8.
 static int unpack(struct pass *s, int packed)
 {
-    struct builder *b = &s->b;
+    struct builder *b = &s->w.b;
     int x = build_bitcast_convert(b, packed, DT_S8);
     struct shape one = *builder_shape(b, x), flat = one;
     int four = build_splat(b, one, 4), rank = one.rank;
@@ -150,13 +152,13 @@ static int unpack(struct pass *s, int packed)
 
 static int as_s8(struct pass *s, int codes)
 {
-    return builder_shape(&s->b, codes)->dtype == DT_U8 ? unpack(s, codes) : codes;
+    return builder_shape(&s->w.b, codes)->dtype == DT_U8 ? unpack(s, codes) : codes;
 }
 
 // codes [..., row] times scales ([...] or [..., row/group]) in f32.
 static int dequantise(struct pass *s, int codes, int scales)
 {
-    struct builder *b = &s->b;
+    struct builder *b = &s->w.b;
     int x = build_convert(b, as_s8(s, codes), DT_F32);
     struct shape full = *builder_shape(b, x);
     if (s->policy->w_grain != GRAIN_GROUP)
@@ -183,20 +185,20 @@ static enum dtype kernel_type(const struct pass *s)
 // Parameters keep their place at the front of the program, in the order of the original.
 static int pass_parameter(struct pass *s, int i, struct error *err)
 {
-    const struct instruction *in = &s->from->instructions[i];
-    const struct parameter *p = &s->from->parameters[in->parameter];
+    const struct instruction *in = &s->w.from->instructions[i];
+    const struct parameter *p = &s->w.from->parameters[in->parameter];
     enter(s, in);
     if (p->role != ROLE_WEIGHT || !dtype_is_float(in->shape.dtype)) {
-        s->map[i] = rewrite_copy(&s->b, s->from, in, s->map);
+        s->w.map[i] = rewrite_copy(&s->w, in);
         if (p->role == ROLE_INPUT && strcmp(p->name, "attention_mask") == 0)
-            s->mask = s->map[i];
+            s->mask = s->w.map[i];
         return 0;
     }
-    bool matrix = pass_is_matrix_weight(s->from, i);
+    bool matrix = pass_is_matrix_weight(s->w.from, i);
     if (matrix && weights_are_codes(s))
         return quantised_weight(s, i, err);
     enum dtype store = matrix ? s->policy->w : in->shape.rank > 2 ? kernel_type(s) : s->policy->vectors;
-    s->map[i] = weight_parameter(s, p, shape_with_dtype(in->shape, store), BIND_VALUES);
+    s->w.map[i] = weight_parameter(s, p, shape_with_dtype(in->shape, store), BIND_VALUES);
     return 0;
 }
 
@@ -205,14 +207,14 @@ static int operand(struct pass *s, int old)
 {
     if (s->codes[old] >= 0)
         return dequantise(s, s->codes[old], s->scales[old]);
-    return s->map[old];
+    return s->w.map[old];
 }
 
 // ---- products
 
 int pass_dot(struct pass *s, const struct instruction *in, int x, int y, enum dtype result)
 {
-    struct builder *b = &s->b;
+    struct builder *b = &s->w.b;
     // Values rounded to f16 and multiplied in f32: the products are exact, as those of f16 are.
     bool widen = s->policy->emulate && builder_shape(b, x)->dtype == DT_F16;
     if (widen) {
@@ -226,11 +228,11 @@ int pass_dot(struct pass *s, const struct instruction *in, int x, int y, enum dt
 
 static int pass_linear(struct pass *s, const struct instruction *in)
 {
-    struct builder *b = &s->b;
+    struct builder *b = &s->w.b;
     const struct policy *p = s->policy;
     int x = operand(s, in->operands[0]), w = in->operands[1];
     if (!weights_are_codes(s))
-        return pass_dot(s, in, narrow(s, x, p->op), narrow(s, s->map[w], p->op), p->acc);
+        return pass_dot(s, in, narrow(s, x, p->op), narrow(s, s->w.map[w], p->op), p->acc);
     int scales = s->scales[w];
     if (policy_has_scales(p->op))
         return pass_quantised_linear(s, in, x, s->codes[w], scales);
@@ -256,15 +258,20 @@ static int pass_convolution(struct pass *s, const struct instruction *in)
 {
     enum dtype op = s->policy->op_inner, acc = s->policy->acc == DT_S32 ? DT_F32 : s->policy->acc;
     int x = narrow(s, operand(s, in->operands[0]), op), kernel = narrow(s, operand(s, in->operands[1]), op);
-    return build_convolution(&s->b, x, kernel, in->a, in->b, in->c, in->axis, acc);
+    struct instruction copy = *in;
+    copy.operands = (int[2]){x, kernel};
+    copy.shape.dtype = acc;
+    copy.dot.precision = PRECISION_HIGHEST;
+    copy.flags &= ~(unsigned)FLAG_STORE;
+    return builder_append(&s->w.b, &copy);
 }
 
 static int pass_lookup(struct pass *s, const struct instruction *in)
 {
-    struct builder *b = &s->b;
-    int table = in->operands[0], rows = s->map[in->operands[1]];
+    struct builder *b = &s->w.b;
+    int table = in->operands[0], rows = s->w.map[in->operands[1]];
     if (s->codes[table] < 0)
-        return build_gather(b, s->map[table], rows);
+        return build_gather(b, s->w.map[table], rows);
     int scales = s->scales[table];
     if (builder_shape(b, scales)->rank)
         scales = build_gather(b, scales, rows);
@@ -274,16 +281,16 @@ static int pass_lookup(struct pass *s, const struct instruction *in)
 // The rows of `in`, a slice of whole rows, from codes or scales.
 static int slice_rows(struct pass *s, const struct instruction *in, int x)
 {
-    if (!builder_shape(&s->b, x)->rank) // one scale for all of them
+    if (!builder_shape(&s->w.b, x)->rank) // one scale for all of them
         return x;
-    const int64_t limit[2] = {in->b[0], builder_shape(&s->b, x)->dims[1]};
-    return build_slice(&s->b, x, (const int64_t[2]){in->a[0], 0}, limit, (const int64_t[2]){in->c[0], 1});
+    const int64_t limit[2] = {in->b[0], builder_shape(&s->w.b, x)->dims[1]};
+    return build_slice(&s->w.b, x, (const int64_t[2]){in->a[0], 0}, limit, (const int64_t[2]){in->c[0], 1});
 }
 
 static bool slices_rows_of_codes(const struct pass *s, const struct instruction *in)
 {
     return in->op == OP_SLICE && s->codes[in->operands[0]] >= 0 && in->a[1] == 0 && in->c[1] == 1 &&
-           in->b[1] == s->from->instructions[in->operands[0]].shape.dims[1];
+           in->b[1] == s->w.from->instructions[in->operands[0]].shape.dims[1];
 }
 
 // ---- everything else
@@ -302,71 +309,131 @@ static enum dtype type_of_plain(const struct pass *s, const struct instruction *
     enum dtype type = compute_type(s, in->domain);
     if (in->n_operands < 1 || !moves_data(op_info(in->op)->class))
         return type;
-    enum dtype first = builder_shape(&s->b, operands[0])->dtype;
+    enum dtype first = builder_shape(&s->w.b, operands[0])->dtype;
     for (int k = 1; in->op == OP_CONCATENATE && k < in->n_operands; k++) {
-        if (builder_shape(&s->b, operands[k])->dtype != first)
+        if (builder_shape(&s->w.b, operands[k])->dtype != first)
             return type;
     }
     return first;
 }
 
+// The bits are those of the type that the program has.
+static int pass_bits(struct pass *s, const struct instruction *in)
+{
+    struct instruction copy = *in;
+    int x = build_convert(&s->w.b, operand(s, in->operands[0]), s->w.from->instructions[in->operands[0]].shape.dtype);
+    copy.operands = &x;
+    copy.flags &= ~(unsigned)FLAG_STORE;
+    x = builder_append(&s->w.b, &copy);
+    return dtype_is_float(in->shape.dtype) ? build_convert(&s->w.b, x, compute_type(s, in->domain)) : x;
+}
+
 static int pass_plain(struct pass *s, const struct instruction *in)
 {
     struct instruction copy = *in;
-    int operands[64];
+    int operands[OP_MAX_OPERANDS];
     for (int k = 0; k < in->n_operands; k++)
         operands[k] = operand(s, in->operands[k]);
     enum dtype type = type_of_plain(s, in, operands);
     for (int k = 0; k < in->n_operands; k++) {
-        if (dtype_is_float(builder_shape(&s->b, operands[k])->dtype))
+        if (dtype_is_float(builder_shape(&s->w.b, operands[k])->dtype))
             operands[k] = narrow(s, operands[k], type);
     }
     copy.operands = operands;
     copy.flags &= ~(unsigned)FLAG_STORE;
     if (dtype_is_float(in->shape.dtype) && !(in->op == OP_CONVERT && in->flags & FLAG_MODEL_ROUNDING))
         copy.shape.dtype = type;
-    return builder_append(&s->b, &copy);
+    return builder_append(&s->w.b, &copy);
+}
+
+// ---- loops, branches, comparators
+
+// The type of a float that the owner of a region takes in or gives out. What loops and branches hand on are
+// activations; scalars (losses, counters) and what is sorted or reduced are arithmetic.
+static enum dtype handed_on(const struct pass *s, const struct instruction *owner, const struct shape *shape)
+{
+    bool activation = (owner->op == OP_WHILE || owner->op == OP_CASE) && shape->rank > 0;
+    if (!dtype_is_float(shape->dtype))
+        return shape->dtype;
+    return activation ? s->policy->between : compute_type(s, owner->domain);
+}
+
+static int hand_on(struct pass *s, const struct instruction *owner, int old)
+{
+    return narrow(s, operand(s, old), handed_on(s, owner, &s->w.from->instructions[old].shape));
+}
+
+static int pass_region_parameter(struct pass *s, const struct instruction *in)
+{
+    const struct instruction *owner = &s->w.from->instructions[s->w.from->regions[in->region].owner];
+    return build_region_parameter(&s->w.b, s->w.b.region, shape_with_dtype(in->shape, handed_on(s, owner, &in->shape)));
+}
+
+static int pass_owner(struct pass *s, const struct instruction *in)
+{
+    int values[OP_MAX_OPERANDS];
+    struct instruction copy = *in;
+    for (int i = 0; i < in->n_regions; i++) {
+        const struct region *r = &s->w.from->regions[in->regions[i]];
+        for (int k = 0; k < r->n_results; k++) {
+            s->w.b.region = rewrite_region(&s->w, in->regions[i]);
+            values[k] = hand_on(s, in, r->results[k]);
+        }
+        rewrite_results(&s->w, in->regions[i], values, r->n_results);
+    }
+    enter(s, in);
+    for (int k = 0; k < in->n_operands; k++)
+        values[k] = hand_on(s, in, in->operands[k]);
+    copy.shape.dtype = handed_on(s, in, &in->shape);
+    return rewrite_owner(&s->w, &copy, values);
 }
 
 static int pass_instruction(struct pass *s, int i)
 {
-    const struct instruction *in = &s->from->instructions[i];
+    const struct instruction *in = &s->w.from->instructions[i];
     int x;
     enter(s, in);
+    if (in->n_regions)
+        return pass_owner(s, in);
+    if (in->op == OP_REGION_PARAMETER)
+        return pass_region_parameter(s, in);
+    if (in->op == OP_ELEMENT)
+        return rewrite_copy(&s->w, in);
     if (in->op == OP_DOT && dtype_is_float(in->shape.dtype))
-        x = pass_is_linear(s->from, in) ? pass_linear(s, in) : pass_inner_product(s, in);
+        x = pass_is_linear(s->w.from, in) ? pass_linear(s, in) : pass_inner_product(s, in);
+    else if (in->op == OP_BITCAST_CONVERT)
+        x = pass_bits(s, in);
     else if (in->op == OP_CONVOLUTION)
         x = pass_convolution(s, in);
     else if (slices_rows_of_codes(s, in))
         x = dequantise(s, slice_rows(s, in, s->codes[in->operands[0]]), slice_rows(s, in, s->scales[in->operands[0]]));
-    else if (in->op == OP_GATHER && pass_is_matrix_weight(s->from, in->operands[0]))
+    else if (in->op == OP_GATHER && pass_is_matrix_weight(s->w.from, in->operands[0]))
         x = pass_lookup(s, in);
     else
         x = pass_plain(s, in);
     if (in->flags & FLAG_STORE && dtype_is_float(in->shape.dtype))
-        x = builder_store(&s->b, narrow(s, x, s->policy->between));
+        x = builder_store(&s->w.b, narrow(s, x, s->policy->between));
     return x;
 }
 
 static void add_instrument_results(struct pass *s)
 {
-    struct builder *b = &s->b;
+    struct builder *b = &s->w.b;
     int counts[PASS_MAX_GROUPS], scales[PASS_MAX_GROUPS];
     builder_scope(b, "instrument", "instrument");
+    b->region = 0;
     struct shape int_scalar = {.dtype = DT_S32}, float_scalar = {.dtype = DT_F32};
     for (int i = 0; i < s->n_groups; i++) {
-        struct tally *t = &s->tally[i];
-        int cells[3], pair[2];
-        for (int k = 0; k < 3; k++) {
-            int n = t->counts[k] >= 0 ? t->counts[k] : build_splat(b, int_scalar, 0);
-            cells[k] = build_reshape(b, n, 2, (int64_t[]){1, 1});
+        int cells[SUMS_OF_GROUP], *pair = cells + SUM_SCALE_MIN;
+        for (int k = 0; k < SUMS_OF_GROUP; k++) {
+            int x = rewrite_sum(&s->w, i * SUMS_OF_GROUP + k);
+            if (x < 0)
+                x = k < SUM_SCALE_MIN ? build_splat(b, int_scalar, 0) : build_symbol(b, float_scalar, CONST_INFINITY);
+            if (k == SUM_SCALE_MAX && rewrite_sum(&s->w, i * SUMS_OF_GROUP + k) < 0)
+                x = build_unary(b, OP_NEGATE, x);
+            cells[k] = build_reshape(b, x, 2, (int64_t[]){1, 1});
         }
         counts[i] = build_concatenate(b, cells, 3, 1);
-        int low = t->scale_min >= 0 ? t->scale_min : build_symbol(b, float_scalar, CONST_INFINITY);
-        int high =
-            t->scale_max >= 0 ? t->scale_max : build_unary(b, OP_NEGATE, build_symbol(b, float_scalar, CONST_INFINITY));
-        pair[0] = build_reshape(b, low, 2, (int64_t[]){1, 1});
-        pair[1] = build_reshape(b, high, 2, (int64_t[]){1, 1});
         scales[i] = build_concatenate(b, pair, 2, 1);
     }
     build_result(b, "counts", build_concatenate(b, counts, s->n_groups, 0));
@@ -379,40 +446,33 @@ static void add_instrument_results(struct pass *s)
 int module_apply_policy(const struct module *from, const struct policy *p, bool instrument, struct module *to,
                         struct error *err)
 {
-    struct pass s = {.from = from, .policy = p, .instrument = instrument, .mask = -1};
+    struct pass s = {.policy = p, .instrument = instrument, .mask = -1};
     size_t n = (size_t)from->n_instructions;
-    s.map = arena_new(to->arena, int, n, err);
+    int rc = rewrite_init_once(&s.w, from, to, err);
+    if (rc)
+        return rc;
     s.codes = arena_new(to->arena, int, n, err);
     s.scales = arena_new(to->arena, int, n, err);
-    s.max_activations = policy_has_scales(p->a) ? module_activations(from, NULL, 0) : 0;
-    s.clipped = arena_new(to->arena, int, s.max_activations, err);
-    if (!s.map || !s.codes || !s.scales || !s.clipped)
+    if (!s.codes || !s.scales)
         return ERR_MEMORY;
-    memset(s.map, -1, n * sizeof *s.map);
     memset(s.codes, -1, n * sizeof *s.codes);
     memset(s.scales, -1, n * sizeof *s.scales);
+    s.max_activations = policy_has_scales(p->a) ? module_activations(from, NULL, 0) : 0;
     s.n_groups = module_groups(from, s.groups, PASS_MAX_GROUPS);
-    for (int i = 0; i < s.n_groups && i < PASS_MAX_GROUPS; i++)
-        s.tally[i] = (struct tally){{-1, -1, -1}, -1, -1};
-    for (int i = 0; i < from->n_parameters; i++) {
-        if (from->parameters[i].binding.part != BIND_VALUES)
-            return error_set(err, ERR_INTERNAL, from->parameters[i].name, "has a policy already");
-    }
-    builder_init(&s.b, to);
     for (int i = 0; i < from->n_instructions; i++) {
         if (from->instructions[i].op != OP_PARAMETER)
-            s.map[i] = pass_instruction(&s, i);
+            s.w.map[i] = pass_instruction(&s, i);
         else if (pass_parameter(&s, i, err))
             return err ? err->code : ERR_USAGE;
     }
     for (int i = 0; i < from->n_results; i++) {
-        int x = s.map[from->results[i]];
+        int x = s.w.map[from->results[i]];
         enter(&s, &from->instructions[from->results[i]]);
-        if (dtype_is_float(builder_shape(&s.b, x)->dtype))
+        if (dtype_is_float(builder_shape(&s.w.b, x)->dtype))
             x = narrow(&s, x, p->out);
-        build_result(&s.b, from->result_names[i], x);
+        build_result(&s.w.b, from->result_names[i], x);
     }
     if (instrument && s.n_groups > 0)
         add_instrument_results(&s);
-    return builder_finish(&s.b, err);
+    return builder_finish(&s.w.b, err);
 }

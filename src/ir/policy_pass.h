@@ -5,28 +5,23 @@
 #define IR_POLICY_PASS_H
 
 #include "ir/policy.h"
+#include "ir/rewrite.h"
 
 #define PASS_MAX_GROUPS 64
 
-// What the instrumented program counts in one group: values (or -1) to be added up.
-struct tally {
-    int counts[3]; // clipped, not finite, flushed to zero: s32 scalars
-    int scale_min, scale_max;
-};
+// What the instrumented program sums: per group what was clipped, not finite and flushed to zero (s32 scalars), the
+// smallest and the largest scale; then per activation, in the order of module_activations, what was clipped.
+enum { SUM_CLIPPED, SUM_NOT_FINITE, SUM_FLUSHED, SUM_SCALE_MIN, SUM_SCALE_MAX, SUMS_OF_GROUP };
 
 struct pass {
-    struct builder b;
-    const struct module *from;
+    struct rewrite w; // weights that are codes have no value of their own
     const struct policy *policy;
-    int *map;            // old value -> new value (weights: -1 until used)
     int *codes, *scales; // old weight parameter -> its new parameters, -1 until made
     bool instrument;
     const char *groups[PASS_MAX_GROUPS];
     int n_groups;
-    struct tally tally[PASS_MAX_GROUPS];
     int mask;            // the new value of the input "attention_mask", -1 without one
-    int *clipped;        // of each activation that was quantised, s32 scalars, in order of module_activations
-    int n_activations;   // how many were until now,
+    int n_activations;   // how many were quantised until now,
     int max_activations; // and how many there will be
 };
 
@@ -37,6 +32,8 @@ bool pass_is_linear(const struct module *m, const struct instruction *in);
 // Adds up the true elements of a predicate in the group at hand: kind 0 clipped, 1 not finite, 2 flushed.
 void pass_count(struct pass *s, int kind, int predicate);
 void pass_track_scales(struct pass *s, int scales);
+// The same of values clipped of one activation, s32.
+void pass_count_activation(struct pass *s, int activation, int clipped);
 // The product of `in` from x by y in `result`, f16 operands emulated where the policy says so.
 int pass_dot(struct pass *s, const struct instruction *in, int x, int y, enum dtype result);
 // The linear `in` of x and a weight's codes (s8 or 8-bit floats) and scales, by a policy that quantises activations:

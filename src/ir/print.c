@@ -2,10 +2,11 @@
 // StableHLO text in MLIR's generic form: one printer serves every operation, and parsers of all versions take it.
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "ir/cost.h"
-#include "ir/module.h"
+#include "ir/region.h"
 #include "num/convert.h"
 
 static void print_array(struct str *out, const char *key, const int64_t *v, int n)
@@ -134,29 +135,103 @@ static void print_dot(struct str *out, const struct instruction *in)
     print_precision(out, in->dot.precision);
 }
 
+// Dimensions by number: "b", "f" (or "o", "i") and the spatial ones.
+static void print_conv_dims(struct str *out, const int *dims, int rank, char first, char second)
+{
+    str_add_char(out, '[');
+    for (int d = 0; d < rank; d++) {
+        int what = 0;
+        while (what < rank - 1 && dims[what] != d)
+            what++;
+        str_add(out, d ? ", " : "");
+        if (what < 2)
+            str_add_char(out, what ? second : first);
+        else
+            str_addf(out, "%d", what - 2);
+    }
+    str_add_char(out, ']');
+}
+
+static void print_bools(struct str *out, const char *key, const bool *v, int n)
+{
+    str_addf(out, "%s = array<i1", key);
+    for (int i = 0; i < n; i++)
+        str_addf(out, "%s %s", i ? "," : ":", v[i] ? "true" : "false");
+    str_add_char(out, '>');
+}
+
 static void print_convolution(struct str *out, const struct instruction *in)
 {
-    static const int64_t ones[SHAPE_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
-    struct str spatial;
-    str_init(&spatial);
-    for (int i = 0; i < in->n_a; i++)
-        str_addf(&spatial, ", %d", i);
-    const char *s = str_text(&spatial);
-    str_addf(out, "dimension_numbers = #stablehlo.conv<[b%s, f]x[o, i%s]->[b%s, f]>, padding = dense<[", s, s, s);
+    struct convolution plain = {.batch_groups = 1};
+    const struct convolution *c = in->convolution ? in->convolution : &plain;
+    int rank = in->n_a + 2;
+    for (int i = 0; i < rank && i < SHAPE_MAX_RANK; i++) {
+        plain.input[i] = plain.output[i] = i == 0 ? 0 : i == 1 ? rank - 1 : i - 1;
+        plain.kernel[i] = i;
+        plain.window_dilation[i] = plain.base_dilation[i] = 1;
+    }
+    str_add(out, "dimension_numbers = #stablehlo.conv<");
+    print_conv_dims(out, c->input, rank, 'b', 'f');
+    str_add_char(out, 'x');
+    print_conv_dims(out, c->kernel, rank, 'o', 'i');
+    str_add(out, "->");
+    print_conv_dims(out, c->output, rank, 'b', 'f');
+    str_add(out, ">, padding = dense<[");
     for (int i = 0; i < in->n_a; i++)
         str_addf(out, "%s[%" PRId64 ", %" PRId64 "]", i ? ", " : "", in->b[i], in->c[i]);
-    str_addf(out, "]> : tensor<%dx2xi64>, batch_group_count = 1 : i64, feature_group_count = %" PRId64 " : i64, ",
-             in->n_a, in->axis);
+    str_addf(out,
+             "]> : tensor<%dx2xi64>, batch_group_count = %" PRId64 " : i64, feature_group_count = %" PRId64 " : i64, ",
+             in->n_a, c->batch_groups, in->axis);
     print_array(out, "window_strides", in->a, in->n_a);
-    print_array(out, ", lhs_dilation", ones, in->n_a);
-    print_array(out, ", rhs_dilation", ones, in->n_a);
-    str_add(out, ", window_reversal = array<i1");
-    for (int i = 0; i < in->n_a; i++)
-        str_add(out, i ? ", false" : ": false");
-    str_add(out, ">, ");
+    print_array(out, ", lhs_dilation", c->base_dilation, in->n_a);
+    print_array(out, ", rhs_dilation", c->window_dilation, in->n_a);
+    print_bools(out, ", window_reversal", c->reversed, in->n_a);
+    str_add(out, ", ");
     print_precision(out, in->dot.precision);
-    out->failed |= spatial.failed;
-    str_release(&spatial);
+}
+
+static void print_window(struct str *out, const struct window_extent *w, int rank, bool select)
+{
+    int64_t sizes[SHAPE_MAX_RANK] = {0}, strides[SHAPE_MAX_RANK] = {0}, base[SHAPE_MAX_RANK] = {0},
+            dilations[SHAPE_MAX_RANK] = {0};
+    for (int i = 0; i < rank; i++) {
+        sizes[i] = w[i].size;
+        strides[i] = w[i].stride;
+        base[i] = w[i].base_dilation;
+        dilations[i] = w[i].window_dilation;
+    }
+    print_array(out, "window_dimensions", sizes, rank);
+    print_array(out, ", window_strides", strides, rank);
+    if (!select) {
+        print_array(out, ", base_dilations", base, rank);
+        print_array(out, ", window_dilations", dilations, rank);
+    }
+    if (!rank)
+        return;
+    str_add(out, ", padding = dense<[");
+    for (int i = 0; i < rank; i++)
+        str_addf(out, "%s[%" PRId64 ", %" PRId64 "]", i ? ", " : "", w[i].low, w[i].high);
+    str_addf(out, "]> : tensor<%dx2xi64>", rank);
+}
+
+static void print_indexing(struct str *out, const struct instruction *in)
+{
+    const struct indexing *g = in->indexing;
+    bool scatter = in->op == OP_SCATTER;
+    str_add(out,
+            scatter ? "scatter_dimension_numbers = #stablehlo.scatter<" : "dimension_numbers = #stablehlo.gather<");
+    print_int_list(out, scatter ? "update_window_dims" : "offset_dims", g->offset, g->n_offset);
+    print_int_list(out, scatter ? ", inserted_window_dims" : ", collapsed_slice_dims", g->collapsed, g->n_collapsed);
+    print_int_list(out, scatter ? ", input_batching_dims" : ", operand_batching_dims", g->operand_batching,
+                   g->n_batching);
+    print_int_list(out, scatter ? ", scatter_indices_batching_dims" : ", start_indices_batching_dims",
+                   g->indices_batching, g->n_batching);
+    print_int_list(out, scatter ? ", scatter_dims_to_operand_dims" : ", start_index_map", g->start, g->n_start);
+    str_addf(out, ", index_vector_dim = %d>, indices_are_sorted = %s", g->vector, g->sorted ? "true" : "false");
+    if (scatter)
+        str_addf(out, ", unique_indices = %s", g->unique ? "true" : "false");
+    else
+        print_array(out, ", slice_sizes", in->a, in->n_a);
 }
 
 // The row gather of OP_GATHER in StableHLO's general terms.
@@ -214,7 +289,8 @@ static void print_attributes(struct str *out, const struct module *m, int i)
         str_addf(out, "comparison_direction = #stablehlo<comparison_direction %s>", directions[in->compare]);
         if (x)
             str_addf(out, ", compare_type = #stablehlo<comparison_type %s>",
-                     dtype_is_float(x->dtype)                   ? "FLOAT"
+                     in->axis                                   ? "TOTALORDER"
+                     : dtype_is_float(x->dtype)                 ? "FLOAT"
                      : dtype_info(x->dtype)->kind == DTK_SIGNED ? "SIGNED"
                                                                 : "UNSIGNED");
         break;
@@ -239,6 +315,7 @@ static void print_attributes(struct str *out, const struct module *m, int i)
         break;
     case OP_REVERSE:
     case OP_REDUCE:
+    case OP_REDUCE_MANY:
         print_array(out, "dimensions", in->a, in->n_a);
         break;
     case OP_DYNAMIC_SLICE:
@@ -256,23 +333,67 @@ static void print_attributes(struct str *out, const struct module *m, int i)
     case OP_KERNEL:
         print_kernel(out, m, i);
         break;
+    case OP_REDUCE_WINDOW:
+    case OP_SELECT_SCATTER:
+        if (x)
+            print_window(out, in->window, x->rank, in->op == OP_SELECT_SCATTER);
+        break;
+    case OP_GATHER_WINDOWS:
+    case OP_SCATTER:
+        print_indexing(out, in);
+        break;
+    case OP_SORT:
+        str_addf(out, "dimension = %" PRId64 " : i64, is_stable = %s", in->axis, in->a[0] ? "true" : "false");
+        break;
+    case OP_TOP_K:
+        str_addf(out, "k = %" PRId64 " : i64", in->a[0]);
+        break;
+    case OP_RNG_BITS:
+        str_addf(out, "rng_algorithm = #stablehlo<rng_algorithm %s>",
+                 in->a[0] == 0   ? "DEFAULT"
+                 : in->a[0] == 1 ? "THREE_FRY"
+                                 : "PHILOX");
+        break;
+    case OP_REDUCE_PRECISION:
+        str_addf(out, "exponent_bits = %" PRId64 " : i32, mantissa_bits = %" PRId64 " : i32", in->a[0], in->a[1]);
+        break;
     default:
         break;
     }
 }
 
+// A region of two scalars that returns what one operation makes of them; without one, the second.
+static void print_scalar_region(struct str *out, enum dtype type, const char *op, const char *attributes, enum dtype to)
+{
+    struct str in_type, out_type;
+    str_init(&in_type);
+    str_init(&out_type);
+    shape_print_mlir(&in_type, &(struct shape){.dtype = type});
+    shape_print_mlir(&out_type, &(struct shape){.dtype = to});
+    const char *t = str_text(&in_type), *r = str_text(&out_type);
+    str_addf(out, "{^bb0(%%a: %s, %%b: %s): ", t, t);
+    if (op)
+        str_addf(out, "%%r = \"%s\"(%%a, %%b)%s : (%s, %s) -> %s ", op, attributes, t, t, r);
+    str_addf(out, "\"stablehlo.return\"(%s) : (%s) -> ()}", op ? "%r" : "%b", r);
+    out->failed |= in_type.failed || out_type.failed;
+    str_release(&in_type);
+    str_release(&out_type);
+}
+
 static void print_reducer(struct str *out, const struct instruction *in)
 {
-    struct str type;
-    str_init(&type);
-    struct shape scalar = {.dtype = in->shape.dtype};
-    shape_print_mlir(&type, &scalar);
-    const char *t = str_text(&type);
-    str_addf(out, " ({^bb0(%%a: %s, %%b: %s): %%r = \"%s\"(%%a, %%b) : (%s, %s) -> %s ", t, t,
-             op_info(in->reducer)->mlir, t, t, t);
-    str_addf(out, "\"stablehlo.return\"(%%r) : (%s) -> ()})", t);
-    out->failed |= type.failed;
-    str_release(&type);
+    static const char *const directions[] = {"EQ", "NE", "GE", "GT", "LE", "LT"};
+    char compare[100];
+    str_add(out, " (");
+    if (in->op == OP_SELECT_SCATTER) {
+        snprintf(compare, sizeof compare, " {comparison_direction = #stablehlo<comparison_direction %s>}",
+                 directions[in->compare]);
+        print_scalar_region(out, in->shape.dtype, "stablehlo.compare", compare, DT_PRED);
+        str_add(out, ", ");
+    }
+    print_scalar_region(out, in->shape.dtype, in->reducer == OP_PARAMETER ? NULL : op_info(in->reducer)->mlir, "",
+                        in->shape.dtype);
+    str_add_char(out, ')');
 }
 
 // MLIR string literals: printable ASCII but for quote and backslash, the rest as \XX.
@@ -288,15 +409,99 @@ static void print_quoted(struct str *out, const char *s)
     str_add_char(out, '"');
 }
 
+static void print_value(struct str *out, const struct module *m, int x)
+{
+    const struct instruction *in = &m->instructions[x];
+    if (in->op == OP_ELEMENT)
+        str_addf(out, "%%%d#%" PRId64, in->operands[0], in->axis);
+    else
+        str_addf(out, "%%%d", x);
+}
+
+static void print_values(struct str *out, const struct module *m, const int *values, int n)
+{
+    str_add_char(out, '(');
+    for (int k = 0; k < n; k++) {
+        str_add(out, k ? ", " : "");
+        print_value(out, m, values[k]);
+    }
+    str_add_char(out, ')');
+}
+
+static void print_types(struct str *out, const struct module *m, const int *values, int n)
+{
+    str_add_char(out, '(');
+    for (int k = 0; k < n; k++) {
+        str_add(out, k ? ", " : "");
+        shape_print_mlir(out, &m->instructions[values[k]].shape);
+    }
+    str_add_char(out, ')');
+}
+
+static void print_instruction(struct str *out, const struct module *m, int i);
+
+static void print_region(struct str *out, const struct module *m, int region)
+{
+    const struct region *r = &m->regions[region];
+    str_add_char(out, '{');
+    if (r->n_parameters) {
+        str_add(out, "^bb0(");
+        for (int k = 0; k < r->n_parameters; k++) {
+            str_addf(out, "%s%%%d: ", k ? ", " : "", r->parameters[k]);
+            shape_print_mlir(out, &m->instructions[r->parameters[k]].shape);
+        }
+        str_add(out, "):");
+    }
+    str_add_char(out, '\n');
+    for (int i = r->first; i < r->owner; i++) {
+        if (m->instructions[i].region == region)
+            print_instruction(out, m, i);
+    }
+    str_add(out, "    \"stablehlo.return\"");
+    print_values(out, m, r->results, r->n_results);
+    str_add(out, " : ");
+    print_types(out, m, r->results, r->n_results);
+    str_add(out, " -> ()\n    }");
+}
+
+// Those that are written with a region: their own, or that of a reducer.
+static void print_regions(struct str *out, const struct module *m, const struct instruction *in)
+{
+    enum op_class class = op_info(in->op)->class;
+    if (class == OPC_REDUCE || class == OPC_WINDOW || in->op == OP_SCATTER)
+        print_reducer(out, in);
+    for (int k = 0; k < in->n_regions; k++) {
+        str_add(out, k ? ", " : " (");
+        print_region(out, m, in->regions[k]);
+    }
+    str_add(out, in->n_regions ? ")" : "");
+}
+
+static void print_result_types(struct str *out, const struct module *m, const struct instruction *in, int n)
+{
+    struct shape shape;
+    str_add_char(out, '(');
+    for (int k = 0; k < n; k++) {
+        str_add(out, k ? ", " : "");
+        if (module_result_shape(m, in, k, &shape))
+            shape_print_mlir(out, &shape);
+    }
+    str_add_char(out, ')');
+}
+
 static void print_instruction(struct str *out, const struct module *m, int i)
 {
     const struct instruction *in = &m->instructions[i];
-    str_addf(out, "    %%%d = \"%s\"(", i, op_info(in->op)->mlir);
-    for (int k = 0; k < in->n_operands; k++)
-        str_addf(out, "%s%%%d", k ? ", " : "", in->operands[k]);
-    str_add_char(out, ')');
-    if (in->op == OP_REDUCE)
-        print_reducer(out, in);
+    int n_results = module_n_results(m, in);
+    bool branch = in->op == OP_CASE && m->instructions[in->operands[0]].shape.dtype == DT_PRED;
+    if (in->op == OP_PARAMETER || in->op == OP_REGION_PARAMETER || in->op == OP_ELEMENT)
+        return;
+    str_addf(out, "    %%%d", i);
+    if (n_results)
+        str_addf(out, ":%d", n_results);
+    str_addf(out, " = \"%s\"", branch ? "stablehlo.if" : op_info(in->op)->mlir);
+    print_values(out, m, in->operands, in->n_operands);
+    print_regions(out, m, in);
     size_t before = out->length;
     str_add(out, " {");
     size_t open = out->length;
@@ -307,13 +512,13 @@ static void print_instruction(struct str *out, const struct module *m, int i)
     } else {
         str_add_char(out, '}');
     }
-    str_add(out, " : (");
-    for (int k = 0; k < in->n_operands; k++) {
-        str_add(out, k ? ", " : "");
-        shape_print_mlir(out, &m->instructions[in->operands[k]].shape);
-    }
-    str_add(out, ") -> ");
-    shape_print_mlir(out, &in->shape);
+    str_add(out, " : ");
+    print_types(out, m, in->operands, in->n_operands);
+    str_add(out, " -> ");
+    if (n_results)
+        print_result_types(out, m, in, n_results);
+    else
+        shape_print_mlir(out, &in->shape);
     str_add(out, " loc(");
     print_quoted(out, in->scope);
     str_add(out, ")\n");
@@ -352,17 +557,13 @@ int module_print_sharded(const struct module *m, const char *const *parameters, 
     }
     str_add(out, ") {\n");
     for (int i = 0; i < m->n_instructions; i++) {
-        if (m->instructions[i].op != OP_PARAMETER)
+        if (!m->instructions[i].region)
             print_instruction(out, m, i);
     }
-    str_add(out, "    \"func.return\"(");
-    for (int i = 0; i < m->n_results; i++)
-        str_addf(out, "%s%%%d", i ? ", " : "", m->results[i]);
-    str_add(out, ") : (");
-    for (int i = 0; i < m->n_results; i++) {
-        str_add(out, i ? ", " : "");
-        shape_print_mlir(out, &m->instructions[m->results[i]].shape);
-    }
-    str_add(out, ") -> ()\n  }\n}\n");
+    str_add(out, "    \"func.return\"");
+    print_values(out, m, m->results, m->n_results);
+    str_add(out, " : ");
+    print_types(out, m, m->results, m->n_results);
+    str_add(out, " -> ()\n  }\n}\n");
     return str_check(out, err);
 }

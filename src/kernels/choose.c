@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "ir/cost.h"
-#include "ir/retype.h"
+#include "ir/rewrite.h"
 #include "kernels/choose_part.h"
 
 int chooser_from(const struct chooser *c, int i, enum opcode op, int operand, bool only)
@@ -49,6 +49,10 @@ static int count_uses(struct chooser *c, struct error *err)
     }
     for (int i = 0; i < m->n_results; i++)
         c->uses[m->results[i]]++;
+    for (int r = 1; r < m->n_regions; r++) {
+        for (int k = 0; k < m->regions[r].n_results; k++)
+            c->uses[m->regions[r].results[k]]++;
+    }
     return 0;
 }
 
@@ -70,6 +74,15 @@ static int find_choices(struct chooser *c, struct error *err)
     return 0;
 }
 
+static void use_region(const struct module *m, int region, bool *used)
+{
+    const struct region *r = &m->regions[region];
+    for (int k = 0; k < r->n_results; k++)
+        used[r->results[k]] = true;
+    for (int k = 0; k < r->n_parameters; k++) // what an owner gives is taken, used or not
+        used[r->parameters[k]] = true;
+}
+
 // What is used when the calls are in: a mark per instruction.
 static bool *find_used(const struct chooser *c, struct error *err)
 {
@@ -82,6 +95,8 @@ static bool *find_used(const struct chooser *c, struct error *err)
         int n = call ? call->n_operands : m->instructions[i].n_operands;
         for (int k = 0; k < n && used[i]; k++)
             used[call ? call->operands[k] : m->instructions[i].operands[k]] = true;
+        for (int r = 0; r < m->instructions[i].n_regions && used[i]; r++)
+            use_region(m, m->instructions[i].regions[r], used);
     }
     return used;
 }
@@ -106,8 +121,9 @@ static int as_taken(struct builder *b, int x, const struct shape *s)
     return x < 0 || shape_same_dims(builder_shape(b, x), s) ? x : build_reshape(b, x, s->rank, s->dims);
 }
 
-static int append_call(struct chooser *c, struct builder *b, int i, const int *map, bool *seen)
+static int append_call(struct chooser *c, struct rewrite *w, int i, bool *seen)
 {
+    struct builder *b = &w->b;
     const struct choice *call = c->choices[i];
     const struct instruction *in = chooser_at(c, i);
     struct cost cost = {0};
@@ -122,9 +138,9 @@ static int append_call(struct chooser *c, struct builder *b, int i, const int *m
         if (cost.product_flop[t] > k.product_flop) // a call has products of one type
             k.product_type = (enum dtype)t, k.product_flop = cost.product_flop[t];
     }
-    builder_place(b, in);
+    rewrite_place(w, in);
     for (int o = 0; o < call->n_operands; o++)
-        operands[o] = as_taken(b, map[call->operands[o]], &call->shapes[o]);
+        operands[o] = as_taken(b, w->map[call->operands[o]], &call->shapes[o]);
     struct instruction out = {
         .op = OP_KERNEL, .shape = in->shape, .operands = operands, .n_operands = call->n_operands, .kernel = &k};
     return builder_append(b, &out);
@@ -134,27 +150,24 @@ int kernels_choose(const struct module *from, double least_flop, struct module *
                    struct error *err)
 {
     struct chooser c = {.m = from, .arena = to->arena, .least_flop = least_flop};
-    struct builder b;
+    struct rewrite w;
     memset(chosen, 0, sizeof *chosen);
     int rc = count_uses(&c, err);
     if (!rc)
         rc = find_choices(&c, err);
     bool *used = rc ? NULL : find_used(&c, err), *seen = arena_new(to->arena, bool, from->n_instructions, err);
-    int *map = arena_new(to->arena, int, from->n_instructions, err);
-    if (!used || !seen || !map)
+    if (!used || !seen || rewrite_init(&w, from, to, err))
         return rc ? rc : ERR_MEMORY;
-    builder_init(&b, to);
     memcpy(seen, used, (size_t)from->n_instructions * sizeof *seen);
     for (int i = 0; i < from->n_instructions; i++) {
-        map[i] = -1;
         if (used[i] && c.choices[i]) {
             chosen->count[c.choices[i]->kind]++;
-            map[i] = append_call(&c, &b, i, map, seen);
+            w.map[i] = append_call(&c, &w, i, seen);
         } else if (used[i] || from->instructions[i].op == OP_PARAMETER) {
-            map[i] = rewrite_copy(&b, from, &from->instructions[i], map);
+            w.map[i] = rewrite_copy(&w, &from->instructions[i]);
         }
     }
     for (int i = 0; i < from->n_results; i++)
-        build_result(&b, from->result_names[i], map[from->results[i]]);
-    return builder_finish(&b, err);
+        build_result(&w.b, from->result_names[i], w.map[from->results[i]]);
+    return builder_finish(&w.b, err);
 }

@@ -8,7 +8,8 @@
 static bool is_convolution(const struct chooser *c, int i)
 {
     const struct instruction *in = chooser_at(c, i);
-    if (in->op != OP_CONVOLUTION || in->shape.rank != 4 || in->axis != 1 || in->shape.dtype != DT_F32)
+    if (in->op != OP_CONVOLUTION || in->convolution || in->shape.rank != 4 || in->axis != 1 ||
+        in->shape.dtype != DT_F32)
         return false;
     const struct shape *w = &chooser_at(c, in->operands[1])->shape;
     double taps = (double)w->dims[1] * (double)w->dims[2] * (double)w->dims[3];

@@ -124,6 +124,24 @@ int ir_case_build(struct builder *b, const struct ir_fixture *f, const json_t *c
         return -1;
     case OPC_REDUCE:
         return build_reduce(b, ir_case_opcode(ir_case_text(c, "reducer")), x[0], at.dims, at.n_a);
+    case OPC_INDEXED: // test_ir_hlo_import_plugin.c runs those in programs
+    case OPC_WINDOW:
+    case OPC_MANY:
+    case OPC_ELEMENT:
+        break;
     }
     return -1;
+}
+
+bool ir_case_in_programs(enum opcode op)
+{
+    static const enum opcode scalar[] = {
+        OP_CBRT,  OP_COUNT_LEADING_ZEROS, OP_REDUCE_PRECISION, OP_ROUND_NEAREST_AFZ, OP_TAN,
+        OP_ATAN2, OP_REGION_PARAMETER};
+    enum op_class class = op_info(op)->class;
+    for (size_t i = 0; i < sizeof scalar / sizeof *scalar; i++) {
+        if (scalar[i] == op)
+            return true;
+    }
+    return class == OPC_INDEXED || class == OPC_WINDOW || class == OPC_MANY || class == OPC_ELEMENT;
 }

@@ -13,4 +13,7 @@ enum opcode ir_case_opcode(const char *name);
 int ir_case_build(struct builder *b, const struct ir_fixture *f, const json_t *c, const int *x, int n,
                   struct shape want);
 
+// Operations that ops.json has no case of: they run in the programs of test_ir_hlo_import_plugin.c, against JAX.
+bool ir_case_in_programs(enum opcode op);
+
 #endif

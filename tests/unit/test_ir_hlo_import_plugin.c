@@ -11,9 +11,9 @@
 #include "ir/hlo_parse.h"
 #include "ir/policy.h"
 #include "ir/retype.h"
-#include "ir_test.h"
+#include "ir_cases.h"
 
-enum { MAX_ARGS = 32, MAX_RESULTS = 4 };
+enum { MAX_ARGS = 32, MAX_RESULTS = 8 };
 
 struct imported {
     struct rig r;
@@ -183,6 +183,150 @@ TEST(ir_hlo_import_plugin_policies)
         free(out[i]);
     }
     finish(&t);
+}
+
+// ---- Programs of users, with what JAX makes of them (tests/oracle/hlo_imports.py)
+
+struct user_case {
+    struct imported t;
+    struct ir_fixture f;
+    const json_t *c;
+};
+
+static void open_case(struct user_case *u, const char *name, int64_t first_weight, int64_t last_weight)
+{
+    char file[100];
+    size_t i;
+    const json_t *c;
+    ir_fixture_open(&u->f, "imports/imports");
+    u->c = NULL;
+    json_array_foreach(json_object_get(u->f.root, "cases"), i, c)
+    {
+        if (strcmp(json_string_value(json_object_get(c, "name")), name) == 0)
+            u->c = c;
+    }
+    REQUIRE(u->c);
+    snprintf(file, sizeof file, "../imports/%s.hlo.pb", name);
+    import(&u->t, file, first_weight, last_weight);
+    const json_t *args = json_object_get(u->c, "args");
+    REQUIRE(json_array_size(args) == (size_t)u->t.m.n_parameters);
+    for (int k = 0; k < u->t.m.n_parameters; k++) {
+        const void *bytes;
+        struct shape s = ir_fixture_array(&u->f, json_array_get(args, (size_t)k), &bytes);
+        CHECK(shape_equal(&s, shape_of_parameter(&u->t.m, k)));
+        u->t.args[k] = malloc((size_t)shape_bytes(&s) + 1);
+        REQUIRE(u->t.args[k]);
+        memcpy(u->t.args[k], bytes, (size_t)shape_bytes(&s));
+    }
+}
+
+static void close_case(struct user_case *u)
+{
+    finish(&u->t);
+    ir_fixture_close(&u->f);
+}
+
+// How far result k of the module m is from what JAX has under `key`: largest difference over largest value.
+static double off(const struct user_case *u, const char *key, int k, const struct module *m, const void *got)
+{
+    const void *bytes;
+    struct shape s = ir_fixture_array(&u->f, json_array_get(json_object_get(u->c, key), (size_t)k), &bytes);
+    const struct shape *own = &m->instructions[m->results[k]].shape;
+    int64_t n = shape_elements(&s);
+    double worst = 0, largest = 0;
+    CHECK(shape_same_dims(&s, own));
+    for (int64_t i = 0; i < n && shape_same_dims(&s, own); i++) {
+        double x = ir_element(own->dtype, got, 0), y = ir_element(s.dtype, bytes, 0);
+        x = ir_element(own->dtype, (const uint8_t *)got + (size_t)(i * dtype_bits(own->dtype) / 8), 0);
+        y = ir_element(s.dtype, (const uint8_t *)bytes + (size_t)(i * dtype_bits(s.dtype) / 8), 0);
+        worst = fmax(worst, fabs(x - y));
+        largest = fmax(largest, fabs(y));
+    }
+    return largest > 0 ? worst / largest : worst;
+}
+
+static void check_case(const char *name)
+{
+    struct user_case u;
+    struct module wide;
+    void *out[MAX_RESULTS] = {NULL};
+    open_case(&u, name, 0, -1);
+    REQUIRE(json_array_size(json_object_get(u.c, "f32")) == (size_t)u.t.m.n_results);
+    run_module(&u.t, &u.t.m, u.t.got);
+    // The same operations, fused in another way: roundings of f32 (6e-8) over sums of some hundred terms.
+    for (int k = 0; k < u.t.m.n_results; k++) {
+        double d = off(&u, "f32", k, &u.t.m, u.t.got[k]);
+        if (!(d < 2e-6))
+            printf("  %s, result %d: off by %g\n", name, k, d);
+        CHECK(d < 2e-6);
+    }
+    module_init(&wide, &u.t.arena, "f64");
+    REQUIRE_OK(module_retype_f64(&u.t.m, &wide, &u.t.err), &u.t.err);
+    run_module(&u.t, &wide, out);
+    for (int k = 0; k < u.t.m.n_results; k++) {
+        double d = off(&u, "f64", k, &wide, out[k]);
+        if (!(d < 1e-13))
+            printf("  %s in f64, result %d: off by %g\n", name, k, d);
+        CHECK(d < 1e-13); // roundings of f64 (1.1e-16) over the same sums
+        free(out[k]);
+    }
+    close_case(&u);
+}
+
+#define CASE(name)                                                                                                     \
+    TEST(ir_hlo_import_plugin_##name)                                                                                  \
+    {                                                                                                                  \
+        check_case(#name);                                                                                             \
+    }
+
+CASE(resnet)
+CASE(resnet_train)
+CASE(convolutions)
+CASE(lstm)
+CASE(gru)
+CASE(transformer)
+CASE(embedding_train)
+CASE(sorting)
+CASE(branches)
+CASE(nested)
+CASE(momentum)
+CASE(rare)
+CASE(dropout)
+
+// What ops.json has no case of is in some program here, and every one of them can be read without a plugin too.
+TEST(ir_hlo_import_meets_the_other_operations)
+{
+    struct ir_fixture f;
+    bool met[OP_COUNT] = {false};
+    size_t i;
+    const json_t *c;
+    ir_fixture_open(&f, "imports/imports");
+    json_array_foreach(json_object_get(f.root, "cases"), i, c)
+    {
+        char path[100];
+        struct arena arena;
+        struct str bytes;
+        struct hlo_module hlo;
+        struct module m;
+        struct error e = {0};
+        struct hlo_import_options o = {.name = "case", .last_weight = -1};
+        arena_init(&arena);
+        str_init(&bytes);
+        snprintf(path, sizeof path, "ir/imports/%s.hlo.pb", json_string_value(json_object_get(c, "name")));
+        REQUIRE_OK(file_read(&bytes, fixture_path(path), 1 << 24, &e), &e);
+        REQUIRE_OK(hlo_read(&hlo, bytes.text, bytes.length, path, &arena, &e), &e);
+        module_init(&m, &arena, "case");
+        REQUIRE_OK(hlo_import(&hlo, &o, &m, &e), &e);
+        for (int k = 0; k < m.n_instructions; k++)
+            met[m.instructions[k].op] = true;
+        str_release(&bytes);
+        arena_release(&arena);
+    }
+    for (int op = 0; op < OP_COUNT; op++) {
+        if (!CHECK(met[op] || !ir_case_in_programs((enum opcode)op)))
+            printf("  %s is in no program\n", op_info((enum opcode)op)->name);
+    }
+    ir_fixture_close(&f);
 }
 
 static void refused(const char *text, int64_t last_weight, int code, const char *what)

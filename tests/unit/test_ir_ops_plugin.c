@@ -104,6 +104,10 @@ static void check_opcode(struct rig *r, const struct ir_fixture *f, enum opcode 
         if (ir_case_opcode(ir_case_text(c, "op")) == op)
             u.cases[u.n++] = c;
     }
+    if (!u.n && ir_case_in_programs(op)) {
+        free(cases);
+        return;
+    }
     if (!CHECK(u.n > 0))
         printf("  no case for %s\n", op_info(op)->name);
     REQUIRE_OK(bundle_build(&u, f, &err) ? 0 : ERR_INTERNAL, &err);
@@ -186,7 +190,7 @@ TEST(ir_ops_have_cases)
     for (size_t i = 0; i < json_array_size(all); i++)
         cases[ir_case_opcode(ir_case_text(json_array_get(all, i), "op"))]++;
     for (int op = 0; op < OP_KERNEL; op++) {
-        if (!CHECK(cases[op] > 0))
+        if (!CHECK((cases[op] > 0) != ir_case_in_programs((enum opcode)op)))
             printf("  no case for %s\n", op_info((enum opcode)op)->name);
     }
     CHECK_INT(cases[OP_COUNT], 0);
