@@ -135,6 +135,7 @@ static int run(struct cli *cli, struct error *err)
                      .seq = cli_int(cli, "seq", 0)},
         .worker = {.device = cli_string(cli, "device"),
                    .plugin_path = cli_string(cli, "plugin"),
+                   .kernels = strcmp(cli_string(cli, "kernels"), "on") == 0,
                    .threads = (int)cli_int(cli, "threads", 0)},
     };
     o.worker.load_timeout_s = o.worker.compile_timeout_s = o.worker.run_timeout_s = cli_double(cli, "timeout", 0);
@@ -169,6 +170,7 @@ static const struct option options[] = {
     OPTION_BATCH(NULL, "texts in one run of the program; 32, or as many as there are when fewer, when not given"),
     OPTION_SEQ(NULL, "tokens per text, padding included; longer texts are cut; the longest text, up to the model's own "
                      "limit, when not given"),
+    OPTION_KERNELS,
     OPTION_THREADS,
     OPTION_TIMEOUT,
     OPTION_TRACE_DIR("all that the device's process did, and of a few more runs of the last texts"),

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <string.h>
+
 #include "api/qualify_record.h"
 #include "chips/chips.h"
 #include "cli/commands.h"
@@ -14,6 +16,7 @@ static void read_options(struct cli *cli, struct qualify_options *o)
     o->workload.seq = cli_int(cli, "seq", 0);
     o->worker.device = cli_string(cli, "device");
     o->worker.plugin_path = cli_string(cli, "plugin");
+    o->worker.kernels = strcmp(cli_string(cli, "kernels"), "on") == 0;
     o->worker.threads = (int)cli_int(cli, "threads", 0);
     o->worker.load_timeout_s = o->worker.compile_timeout_s = o->worker.run_timeout_s = cli_double(cli, "timeout", 0);
     o->n_policies = cli_strings(cli, "policy", &o->policies);
@@ -87,6 +90,7 @@ static const struct option options[] = {
     {.name = "emulate",
      .kind = OPTION_FLAG,
      .help = "make products of 8-bit floats, uint8 and int16 in types that every device has, with the same values"},
+    OPTION_KERNELS,
     OPTION_REQUIRE,
     OPTION_SAMPLES("30"),
     OPTION_WARMUP,

@@ -16,8 +16,11 @@ int chooser_from(const struct chooser *c, int i, enum opcode op, int operand, bo
 
 int chooser_spread(const struct chooser *c, int i, bool leading)
 {
-    const struct instruction *in = chooser_at(c, i);
-    if (in->op != OP_BROADCAST || in->shape.dtype != DT_F32)
+    if (chooser_at(c, i)->shape.dtype != DT_F32)
+        return -1;
+    int narrow = chooser_from(c, i, OP_CONVERT, 0, false);
+    const struct instruction *in = chooser_at(c, narrow < 0 ? i : narrow);
+    if (in->op != OP_BROADCAST || (in->shape.dtype != DT_F32 && in->shape.dtype != DT_BF16))
         return -1;
     const struct shape *v = &chooser_at(c, in->operands[0])->shape;
     if (v->rank != (leading ? in->shape.rank - 1 : 1) || v->rank < 1)
@@ -28,6 +31,12 @@ int chooser_spread(const struct chooser *c, int i, bool leading)
             return -1;
     }
     return in->operands[0];
+}
+
+void chooser_vector(const struct chooser *c, struct choice *out, int x)
+{
+    chooser_operand(c, out, x);
+    out->shapes[out->n_operands - 1].dtype = DT_F32;
 }
 
 void chooser_operand(const struct chooser *c, struct choice *out, int x)
@@ -59,7 +68,7 @@ static int count_uses(struct chooser *c, struct error *err)
 static int find_choices(struct chooser *c, struct error *err)
 {
     static bool (*const kinds[])(const struct chooser *, int, struct choice *) = {choose_product, choose_convolution,
-                                                                                  choose_attention};
+                                                                                  choose_attention, choose_group_norm};
     for (int i = 0; i < c->m->n_instructions; i++) {
         struct choice found = {0};
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds && !c->choices[i]; k++) {
@@ -118,6 +127,7 @@ static void add_region(const struct chooser *c, int i, bool *seen, struct cost *
 
 static int as_taken(struct builder *b, int x, const struct shape *s)
 {
+    x = x < 0 ? x : build_convert(b, x, s->dtype);
     return x < 0 || shape_same_dims(builder_shape(b, x), s) ? x : build_reshape(b, x, s->rank, s->dims);
 }
 

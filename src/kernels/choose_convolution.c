@@ -52,7 +52,7 @@ bool choose_convolution(const struct chooser *c, int i, struct choice *out)
     chooser_operand(c, out, conv->operands[0]);
     chooser_operand(c, out, conv->operands[1]);
     if (bias >= 0)
-        chooser_operand(c, out, bias);
+        chooser_vector(c, out, bias);
     if (residual >= 0)
         chooser_operand(c, out, residual);
     snprintf(out->attributes, sizeof out->attributes,

@@ -33,15 +33,19 @@ static inline const struct instruction *chooser_at(const struct chooser *c, int 
 // The operand of instruction i when it is of that kind, else -1; with `only`, when nothing else uses it.
 int chooser_from(const struct chooser *c, int i, enum opcode op, int operand, bool only);
 
-// The vector behind broadcast i when it is spread along the given first (leading) or last dimensions of it in f32, else
-// -1.
+// The vector behind i when that is a vector spread along its first dimensions (leading) or its last one, in f32, also
+// one of bf16 that was widened afterwards; else -1.
 int chooser_spread(const struct chooser *c, int i, bool leading);
 // Appends value x to the call's operands.
 void chooser_operand(const struct chooser *c, struct choice *out, int x);
+
+// The same for a vector, which the kernel takes in f32.
+void chooser_vector(const struct chooser *c, struct choice *out, int x);
 
 // Each looks at instruction i as the last one of what its kernel does, and fills *out and returns true when it is.
 bool choose_product(const struct chooser *c, int i, struct choice *out);
 bool choose_convolution(const struct chooser *c, int i, struct choice *out);
 bool choose_attention(const struct chooser *c, int i, struct choice *out);
+bool choose_group_norm(const struct chooser *c, int i, struct choice *out);
 
 #endif

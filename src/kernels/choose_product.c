@@ -78,9 +78,9 @@ bool choose_product(const struct chooser *c, int i, struct choice *out)
     chooser_operand(c, out, x);
     chooser_operand(c, out, w);
     if (rows >= 0)
-        chooser_operand(c, out, rows);
+        chooser_vector(c, out, rows);
     if (outputs >= 0)
-        chooser_operand(c, out, outputs);
+        chooser_vector(c, out, outputs);
     snprintf(out->attributes, sizeof out->attributes, "rows_are_outputs = %d : i64, scales = %d : i64",
              rows_are_outputs, (rows >= 0 ? 1 : 0) + (outputs >= 0 ? 2 : 0));
     return true;

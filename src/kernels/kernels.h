@@ -12,6 +12,7 @@ enum kernel_kind {
     KERNEL_PRODUCT,     // "assay.product"
     KERNEL_CONVOLUTION, // "assay.convolution"
     KERNEL_ATTENTION,   // "assay.attention"
+    KERNEL_GROUP_NORM,  // "assay.group_norm"
     KERNEL_KINDS
 };
 const char *kernel_name(enum kernel_kind k);   // "product"

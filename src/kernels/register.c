@@ -16,6 +16,7 @@ static const struct {
     [KERNEL_PRODUCT] = {"product", "assay.product", kernel_product},
     [KERNEL_CONVOLUTION] = {"convolution", "assay.convolution", kernel_convolution},
     [KERNEL_ATTENTION] = {"attention", "assay.attention", kernel_attention},
+    [KERNEL_GROUP_NORM] = {"group norm", "assay.group_norm", kernel_group_norm},
 };
 
 const char *kernel_name(enum kernel_kind k)

@@ -22,8 +22,16 @@ static int is_product(const struct hlo_module *m, const struct hlo_instruction *
     int rc = hlo_attributes_read(&a, m, in, arena, err);
     struct slice target = a.custom_call_target;
     *is = !rc && (holds(target, "gemm") || holds(target, "matmul") || holds(target, "dot") ||
-                  holds(target, "product") || holds(target, "conv"));
+                  holds(target, "product") || holds(target, "assay.attention") || holds(target, "conv"));
     return rc;
+}
+
+// Scores and values.
+static bool both_of_attention(const struct hlo_module *m, const struct hlo_instruction *in, struct arena *arena)
+{
+    struct hlo_attributes a;
+    struct error ignored = {0};
+    return hlo_attributes_read(&a, m, in, arena, &ignored) == 0 && holds(a.custom_call_target, "assay.attention");
 }
 
 static enum dtype type_of(const struct hlo_shape *s)
@@ -65,9 +73,11 @@ int products_of_hlo(const void *bytes, size_t n, struct products out[PRODUCTS_MA
             const struct hlo_instruction *in = &m.computations[c].instructions[i];
             bool is = false;
             rc = is_product(&m, in, &arena, &is, &ignored);
+            struct products p = {operand_type(in, 0), operand_type(in, 1), type_of(&in->shape), 1};
             if (is)
-                add_product(out, &found,
-                            (struct products){operand_type(in, 0), operand_type(in, 1), type_of(&in->shape), 1});
+                add_product(out, &found, p);
+            if (is && hlo_is(in, "custom-call") && both_of_attention(&m, in, &arena))
+                add_product(out, &found, p);
         }
     }
     arena_release(&arena);

@@ -234,6 +234,7 @@ int qualify_find_device(struct qualify *q, struct error *err)
     struct worker *w;
     struct worker_options o = q->options->worker;
     o.label = "device";
+    o.kernels = false;
     int rc = worker_start(&w, &o, err);
     if (!rc)
         rc = copy_device(q, worker_info(w), err);
@@ -246,6 +247,7 @@ static int run_reference(struct qualify *q, struct error *err)
 {
     struct subject s;
     struct subject_options o = {.worker = q->options->worker, .module = &q->module, .label = "f64 reference"};
+    o.worker.kernels = false; // it is in f64
     const char *device = o.worker.device;
     if (device && strcmp(device, "cpu") != 0) { // f64 runs on the CPU, whatever the policies run on
         o.worker.device = "cpu";

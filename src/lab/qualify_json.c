@@ -412,6 +412,7 @@ static int write_measured(const struct qualify *q, const struct qualify_policy *
                                                     : "cold");
     measured(w, "items_per_s", (double)q->workload.batch / (s->p50 / 1e3), "1/s", "batch / p50");
     measured(w, "peak_rss_bytes", (double)p->memory.peak_rss_bytes, "B", "of the worker process");
+    subject_kernels_json(&p->subject, w);
     write_request(p, w);
     jw_object_end(w);
     return 0;
@@ -550,6 +551,7 @@ void qualify_config(const struct qualify *q, struct jw *w)
     qualify_calibration_json(q, w, NULL); // what is left unwritten for want of memory fails the document
     jw_kv_string(w, "require", o->require);
     jw_kv_bool(w, "emulate", o->emulate);
+    jw_kv_bool(w, "kernels", o->worker.kernels);
     jw_kv_bool(w, "trace", o->trace);
     jw_kv_string(w, "device", o->worker.device ? o->worker.device : "cpu");
     jw_key(w, "chips");

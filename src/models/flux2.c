@@ -405,7 +405,7 @@ int flux2_block_module(const struct flux2_config *f, bool single, int64_t image_
     for (int i = 0; i < 2; i++) {
         struct shape tokens = SHAPE(DT_F32, 1, i ? k.image : k.text, k.hidden),
                      vector = SHAPE(DT_F32, 1, (single ? 3 : 6) * k.hidden);
-        x[i] = builder_store(b, build_convert(b, build_parameter(b, ROLE_INPUT, names[i], tokens, NULL), DT_F32));
+        x[i] = build_parameter(b, ROLE_INPUT, names[i], tokens, NULL);
         if (i || !single)
             vectors[i] = build_parameter(b, ROLE_INPUT, modulations[i], vector, NULL);
     }

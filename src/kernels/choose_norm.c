@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Group normalisation as part_group_norm writes it (models/parts.h), with silu behind it.
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "kernels/choose_part.h"
+
+// Passes over an image that XLA makes where the kernel makes three: about as many FLOP per value as products pay with.
+#define FLOP_PER_VALUE 32
+
+// Before it was widened from bf16. Not through a rounding: that is part of the value.
+static int base(const struct chooser *c, int i)
+{
+    int x = chooser_from(c, i, OP_CONVERT, 0, false);
+    return x >= 0 && chooser_at(c, x)->shape.dtype == DT_BF16 && chooser_at(c, i)->shape.dtype == DT_F32 ? x : i;
+}
+
+// The operand of a binary operation whose right side is a constant of one value (*value).
+static int with_scalar(const struct chooser *c, int i, enum opcode op, double *value)
+{
+    int x = chooser_from(c, i, op, 0, false), by = chooser_from(c, i, op, 1, false);
+    if (by < 0 || chooser_at(c, by)->op != OP_CONSTANT || chooser_at(c, by)->constant != CONST_SPLAT)
+        return -1;
+    *value = chooser_at(c, by)->splat;
+    return x;
+}
+
+// The value whose mean over rows, columns and the channels of a group i is.
+static int mean_of(const struct chooser *c, int i)
+{
+    double n;
+    int sum = with_scalar(c, i, OP_DIVIDE, &n);
+    int x = chooser_from(c, sum, OP_REDUCE, 0, false);
+    if (x < 0)
+        return -1;
+    const struct instruction *in = chooser_at(c, sum);
+    const struct shape *s = &chooser_at(c, x)->shape;
+    bool fits =
+        in->reducer == OP_ADD && in->n_a == 3 && in->a[0] == 1 && in->a[1] == 2 && in->a[2] == 4 && s->rank == 5;
+    return fits && n == (double)(s->dims[1] * s->dims[2] * s->dims[4]) ? x : -1;
+}
+
+// What is spread from [batch, groups] over all, else -1.
+static int per_group(const struct chooser *c, int i)
+{
+    int x = chooser_from(c, i, OP_BROADCAST, 0, false);
+    const struct instruction *in = x < 0 ? NULL : chooser_at(c, i);
+    return in && in->n_a == 2 && in->a[0] == 0 && in->a[1] == 3 ? x : -1;
+}
+
+// The values [batch, rows, columns, groups, channels of one] whose normalisation i is, and eps.
+static int normalised(const struct chooser *c, int i, double *eps)
+{
+    int centred = chooser_from(c, i, OP_MULTIPLY, 0, false);
+    int root = per_group(c, chooser_from(c, i, OP_MULTIPLY, 1, false));
+    int square = mean_of(c, with_scalar(c, chooser_from(c, root, OP_RSQRT, 0, false), OP_ADD, eps));
+    if (centred < 0 || chooser_from(c, square, OP_MULTIPLY, 0, false) != centred ||
+        chooser_from(c, square, OP_MULTIPLY, 1, false) != centred)
+        return -1;
+    int x = chooser_from(c, centred, OP_SUBTRACT, 0, false);
+    int summed = mean_of(c, per_group(c, chooser_from(c, centred, OP_SUBTRACT, 1, false)));
+    return x >= 0 && summed >= 0 && base(c, x) == base(c, summed) ? base(c, x) : -1;
+}
+
+bool choose_group_norm(const struct chooser *c, int i, struct choice *out)
+{
+    const struct instruction *in = chooser_at(c, i);
+    if (in->shape.rank != 4 || (in->shape.dtype != DT_BF16 && in->shape.dtype != DT_F32))
+        return false;
+    int y = in->shape.dtype == DT_BF16 ? chooser_from(c, i, OP_CONVERT, 0, true) : i;
+    int logistic = chooser_from(c, y, OP_MULTIPLY, 1, true);
+    bool silu = logistic >= 0 && chooser_at(c, logistic)->op == OP_LOGISTIC &&
+                chooser_at(c, logistic)->operands[0] == chooser_at(c, y)->operands[0];
+    y = silu ? chooser_at(c, y)->operands[0] : y;
+    int scaled = chooser_from(c, y, OP_ADD, 0, true), beta = chooser_from(c, y, OP_ADD, 1, false);
+    int flat = chooser_from(c, scaled, OP_MULTIPLY, 0, true), gamma = chooser_from(c, scaled, OP_MULTIPLY, 1, false);
+    double eps = 0;
+    int split = normalised(c, chooser_from(c, flat, OP_RESHAPE, 0, true), &eps);
+    int x = split < 0 ? -1 : chooser_from(c, split, OP_RESHAPE, 0, false);
+    beta = beta < 0 ? -1 : chooser_spread(c, beta, false);
+    gamma = gamma < 0 ? -1 : chooser_spread(c, gamma, false);
+    if (x < 0 || beta < 0 || gamma < 0)
+        return false;
+    x = base(c, x);
+    const struct shape *s = &chooser_at(c, x)->shape;
+    if ((s->dtype != DT_BF16 && s->dtype != DT_F32) || !shape_same_dims(s, &in->shape) ||
+        FLOP_PER_VALUE * (double)shape_elements(s) < c->least_flop)
+        return false;
+    *out = (struct choice){.kind = KERNEL_GROUP_NORM};
+    chooser_operand(c, out, x);
+    chooser_vector(c, out, gamma);
+    chooser_vector(c, out, beta);
+    snprintf(out->attributes, sizeof out->attributes, "groups = %" PRId64 " : i64, eps = %.17e : f64, silu = %d : i64",
+             chooser_at(c, split)->shape.dims[3], eps, silu);
+    return true;
+}
