@@ -88,6 +88,8 @@ struct assay_price_options {
     bool what_if;            // also what changes would save, on every chip
     bool by_scope;           // a row per scope in place of one per module
     bool lenient;            // leave out what is not understood of a program's text
+    const char *const *targets; // target_count of them ("v6e"): three predictions, of which one compiles, in seconds
+    size_t target_count;
 };
 
 // Prices a workload from its shapes: FLOP, bytes, intensity and floors, per module and in all. Nothing runs, no weights
@@ -229,7 +231,10 @@ struct assay_qualify_options {
     // Needed by policies with static activation scales ("w8a8-static"), which are made from its texts, one per line; a
     // text that is also in text_path is refused.
     const char *calibrate_path;
-    bool emulate; // make products that the device lacks in types that it has, with the same values
+    bool emulate;               // make products that the device lacks in types that it has, with the same values
+    const char *const *targets; // target_count of them ("v6e:2x4"): the compiler's predictions beside what is measured
+    size_t target_count;
+    const char *calibration; // record of `assay bench --calibrate`, or a calibration.json: floors by measured rates too
 };
 
 struct assay_qualification {

@@ -35,6 +35,8 @@ static int price(struct api_call *call, const char *workload, const struct assay
                                     .layouts = o->layouts,
                                     .n_layouts = o->layout_count,
                                     .calibration = o->calibration,
+                                    .targets = o->targets,
+                                    .n_targets = o->target_count,
                                     .what_if = o->what_if,
                                     .by_scope = o->by_scope,
                                     .lenient = o->lenient,
@@ -47,6 +49,8 @@ static int price(struct api_call *call, const char *workload, const struct assay
                                               .weight_args = o->weight_args}};
     struct price p;
     int rc = price_open(&p, &options, &call->err);
+    if (!rc)
+        rc = price_predict(&p, NULL, &call->err);
     if (!rc)
         rc = api_document(call, "price", result, &p, json);
     price_close(&p);
@@ -64,6 +68,8 @@ int assay_price(const char *workload, const struct assay_price_options *options,
         rc = api_need_list(&call, o->chips, o->chip_count, "chips");
     if (!rc)
         rc = api_need_list(&call, o->layouts, o->layout_count, "layouts");
+    if (!rc)
+        rc = api_need_list(&call, o->targets, o->target_count, "targets");
     if (!rc)
         rc = check_shape(&call, o);
     if (!rc)

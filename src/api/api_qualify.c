@@ -31,6 +31,9 @@ static int qualify(struct api_call *call, const char *directory, const struct as
         .n_policies = o->policy_count ? o->policy_count : 1,
         .chips = o->chips,
         .n_chips = o->chip_count,
+        .targets = o->targets,
+        .n_targets = o->target_count,
+        .calibration = o->calibration,
         .require = o->require,
         .samples = o->samples ? o->samples : 30,
         .warmup = o->warmup == 0    ? -1
@@ -71,6 +74,8 @@ int assay_qualify(const char *directory, const struct assay_qualify_options *opt
         rc = api_need_list(&call, o->policies, o->policy_count, "policies");
     if (!rc)
         rc = api_need_list(&call, o->chips, o->chip_count, "chips");
+    if (!rc)
+        rc = api_need_list(&call, o->targets, o->target_count, "targets");
     if (!rc)
         rc = qualify(&call, directory, o, out);
     return api_end(&call, rc, error);

@@ -347,6 +347,49 @@ static int print_what_ifs(struct cli *cli, struct price *p, struct error *err)
     return rc;
 }
 
+static void time_cell(struct table *t, struct quantity q)
+{
+    if (isnan(q.value))
+        table_null(t, q.source);
+    else
+        table_number(t, q.value, NULL);
+}
+
+// By the sheet, by the compiler, by what was measured.
+static int print_predictions(struct cli *cli, const struct price *p, struct error *err)
+{
+    static const char *const titles[] = {"sheet floor", "compiler floor", "compiler predicts",
+                                         "at least",    "at most",        "calibrated"};
+    struct table t;
+    if (!p->predictions)
+        return 0;
+    table_init(&t);
+    table_column(&t, "three predictions", NULL, TABLE_LEFT, 0);
+    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++) {
+        table_column(&t, titles[i], "us", TABLE_RIGHT, i == 3 || i == 4 ? 3 : 1);
+        table_origin(&t, ORIGIN_DERIVED);
+    }
+    table_column(&t, "compiled in", "s", TABLE_RIGHT, 4);
+    table_origin(&t, ORIGIN_MEASURED);
+    for (size_t i = 0; i < p->options.n_targets; i++) {
+        const struct prediction *k = &p->predictions[i];
+        const struct quantity cells[] = {k->sheet, k->floor, k->predicted, k->low, k->high, k->calibrated};
+        table_row(&t);
+        table_cell(&t, k->target);
+        for (size_t c = 0; c < sizeof cells / sizeof *cells; c++)
+            time_cell(&t, cells[c]);
+        time_cell(&t, quantity_make(k->compile_s, "s", ORIGIN_MEASURED, "the compiler was not asked"));
+    }
+    int rc = table_end(cli, &t, err);
+    if (!rc)
+        wrap_text(&cli->out,
+                  "Of one whole request on one device. The sheet: the sum of row floors. The compiler: what its code "
+                  "takes at least, and that over the efficiency that was measured, within its band. Calibrated: the "
+                  "sheet's floor over the share of its peak that a product was measured to reach on that chip.",
+                  0, 0, cli->width);
+    return rc;
+}
+
 static int print_text(struct cli *cli, struct price *p, struct error *err)
 {
     int rc = print_rows(cli, p, err);
@@ -377,6 +420,8 @@ static int print_text(struct cli *cli, struct price *p, struct error *err)
     }
     rc = str_check(&note, err);
     str_release(&note);
+    if (!rc)
+        rc = print_predictions(cli, p, err);
     if (!rc)
         rc = print_layouts(cli, p, err);
     return rc ? rc : print_what_ifs(cli, p, err);
@@ -412,7 +457,11 @@ static int run(struct cli *cli, struct error *err)
     };
     o.n_chips = cli_strings(cli, "chip", &o.chips);
     o.n_layouts = cli_strings(cli, "layout", &o.layouts);
+    o.n_targets = cli_strings(cli, "target", &o.targets);
     int rc = price_open(&p, &o, err);
+    if (!rc)
+        rc = price_predict(&p, &cli->progress, err);
+    cli_progress_clear(cli);
     if (!rc)
         rc = cli->json ? cli_document(cli, result, &p, err) : print_text(cli, &p, err);
     price_close(&p);
@@ -428,8 +477,10 @@ static const char *const description[] = {
     "of a FLUX.2 klein), builtin:minilm, builtin:flux2-klein-4b (-9b, -base-4b, -base-9b), "
     "builtin:llama-3.1-8b and other decoders of `assay budget`'s list, or builtin:gemm:MxKxN:TYPE "
     "with TYPE f32, bf16, f16, int8 or f64 and results in f32, int32 or f64.",
-    "Or it is a program that was exported or dumped: StableHLO as text or bytecode (.mlir, as jax.export writes it), or "
-    "an HLO module (.hlo.pb, or the .txt of a dump). One that was not optimised is rewritten for the policy; what cannot "
+    "Or it is a program that was exported or dumped: StableHLO as text or bytecode (.mlir, as jax.export writes it), "
+    "or "
+    "an HLO module (.hlo.pb, or the .txt of a dump). One that was not optimised is rewritten for the policy; what "
+    "cannot "
     "be, and optimised programs, are priced as they are.",
     "A request may run several programs: an image its text encoder, a step of its transformer for each step, and its "
     "decoder; a decoder of text its prompt, and a step for each token it writes. Figures are of a whole request.",
@@ -447,6 +498,7 @@ static const struct option options[] = {
      .help =
          "predict the floor on one device of this chip; of a slice (v6e:2x4, v6e:2x4*2 is two of them, h100:8) also "
          "what each layout over all its chips costs; `local` is this machine after `assay bench --calibrate`"},
+    OPTION_TARGETS,
     {.name = "layout",
      .kind = OPTION_STRINGS,
      .argument = "LAYOUT",
@@ -507,6 +559,8 @@ static const struct example examples[] = {
     {"assay price builtin:flux2-klein-4b --chip v6e:2x4", "the same on eight chips: which layout wins"},
     {"assay price builtin:flux2-klein-4b --chip v6e --what-if", "what to optimise next"},
     {"assay price gemm:64x1024x1024:bf16 --chip v5e", "one product"},
+    {"assay price builtin:minilm --policy bf16 --target v6e --target v5e",
+     "by the sheet, the compiler and what was measured"},
     {"assay price model.mlir --weight-args 1..24 --policy w8a8 --chip v6e", "a program from JAX (docs/from-jax.md)"},
     {NULL, NULL},
 };

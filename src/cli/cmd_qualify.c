@@ -21,6 +21,7 @@ static void read_options(struct cli *cli, struct qualify_options *o)
     o->worker.load_timeout_s = o->worker.compile_timeout_s = o->worker.run_timeout_s = cli_double(cli, "timeout", 0);
     o->n_policies = cli_strings(cli, "policy", &o->policies);
     o->n_chips = cli_strings(cli, "chip", &o->chips);
+    o->n_targets = cli_strings(cli, "target", &o->targets);
     o->require = cli_string(cli, "require");
     o->calibrate = cli_string(cli, "calibrate");
     o->calibration = cli_string(cli, "calibration");
@@ -67,6 +68,9 @@ static const char *const description[] = {
     "a=f8e4m3fn/tensor), or static ones (a=int8/tensor:static, a=int8/tensor:static:p99.9), which are made before from "
     "the texts of --calibrate. A text that is in both files is refused. What static scales clip on the texts of --text "
     "is counted for each activation.",
+    "--target asks the compiler of a TPU, which need not be there, about every policy: its floor and a prediction "
+    "stand "
+    "beside the floor of the sheet, what was measured on such a chip, and what this run measured.",
     "Where a device has no products of a policy's operands its compiler widens or refuses them; the report shows the "
     "types that were really multiplied. With --emulate the program itself uses types that every device has, with the "
     "same values: bf16 for 8-bit floats, int8 for uint8 and int16.",
@@ -77,6 +81,7 @@ static const struct option options[] = {
     OPTION_DEVICE,
     OPTION_PLUGIN,
     OPTION_CHIP,
+    OPTION_TARGETS,
     OPTION_CALIBRATION,
     OPTION_POLICIES("a policy to run; the first one is what the others are timed against"),
     OPTION_TEXT("the texts, one per line"),

@@ -89,7 +89,7 @@ static int model_case(struct compile *c, struct compile_case *k, struct module *
     int rc = m ? 0 : ERR_MEMORY;
     if (!rc)
         module_init(m, &k->arena, c->options.workload);
-    if (!rc && k->policy) {
+    if (!rc && k->policy && !c->options.modules) {
         rc = policy_parse(&policy, k->policy, err);
         if (!rc)
             rc = module_apply_policy(plain, &policy, false, m, err);
@@ -246,6 +246,11 @@ int compile_open(struct compile *c, const struct compile_job *o, struct error *e
     c->has_require = o->require != NULL;
     if (!rc)
         rc = make_cases(c, err);
+    for (size_t i = 0; i < c->n_cases && !rc && o->modules; i++) // a policy's cases stand behind one another
+        rc = model_case(c, &c->cases[i], o->modules[i / (c->n_cases / o->n_targets / o->n_policies) % o->n_policies],
+                        err);
+    if (o->modules)
+        return rc;
     bool program = program_is(o->workload);
     if (!rc && program && o->layout)
         rc = error_set(err, ERR_USAGE, "--layout", "a program says itself how it is divided, by mhlo.sharding or sdy");

@@ -25,7 +25,8 @@ struct compile_job {
     const char *weight_args;    // of a program under policies: which arguments are weights, "N..M"; NULL: none
     const char *const *targets; // "v6e:2x4", "h100": at least one
     const char *const *policies;
-    const char *const *flags; // "NAME=VALUE", options of the compiler
+    struct module *const *modules; // one for each of `policies`, which only name them: ready, in place of the workload
+    const char *const *flags;      // "NAME=VALUE", options of the compiler
     size_t n_targets, n_policies, n_flags;
     bool sweep;            // flags of one name are alternatives, in place of an error
     const char *precision; // "default", "high" or "highest" for all products of a model; NULL: as it asks

@@ -47,6 +47,8 @@ static int find_chips(struct price *p, const struct price_options *o, struct err
     }
     if (!rc && o->calibration)
         rc = add_calibration(p, o->calibration, err);
+    if (!rc)
+        rc = predict_targets(o->targets, o->n_targets, host.model, p->predict, &p->arena, err);
     p->layouts = o->layouts;
     p->n_layouts = o->n_layouts;
     if (!rc && o->n_layouts && !several)
@@ -390,6 +392,11 @@ int price_json(struct price *p, struct jw *w, struct error *err)
         rc = write_layouts(p, w, err);
     if (!rc)
         rc = write_what_ifs(p, w, err);
+    jw_key(w, "predictions");
+    jw_array(w);
+    for (size_t i = 0; i < p->options.n_targets && p->predictions; i++)
+        predict_json(&p->predictions[i], w);
+    jw_array_end(w);
     jw_kv_string(w, "note", p->note ? p->note : price_note(p));
     jw_object_end(w);
     return rc;

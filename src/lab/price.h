@@ -5,6 +5,7 @@
 
 #include "chips/chips.h"
 #include "ir/cost.h"
+#include "lab/predict.h"
 #include "models/builtin.h"
 #include "models/program.h"
 #include "plan/roofline.h"
@@ -16,7 +17,9 @@ struct price_options {
     const char *policy;       // NULL: f32, for FLUX.2 and decoders bf16. Of a product: ERR_USAGE, its name has its type
     const char *const *chips; // or targets ("v6e:2x4"): floors are computed for one device of these
     size_t n_chips;
-    const char *calibration;    // a file of assay.calibration/1: floors also by what was measured; NULL: none
+    const char *const *targets; // what price_predict asks the compiler about
+    size_t n_targets;
+    const char *calibration;    // a record or file of assay.calibration/1: floors also by what was measured; NULL: none
     const char *const *layouts; // of targets of several chips; none: all that there are
     size_t n_layouts;
     struct model_shape shape;
@@ -37,7 +40,7 @@ struct price_part {
 struct price {
     struct arena arena;
     const char *workload, *policy; // policy NULL for a product
-    struct program_file program; // path NULL: the workload is none
+    struct program_file program;   // path NULL: the workload is none
     struct model_request request;
     struct price_part parts[MODEL_MAX_PARTS];
     struct cost_row *rows; // of a whole request: a row per group, or per scope, of every part
@@ -50,7 +53,9 @@ struct price {
     size_t n_chips;
     const char *const *layouts; // as asked for
     size_t n_layouts;
-    struct price_options options; // as given; its strings are borrowed
+    struct predict_target predict[PREDICT_MAX_TARGETS];
+    struct prediction *predictions; // one for each of options.n_targets, of a whole request; NULL: not yet
+    struct price_options options;   // as given; its strings are borrowed
 };
 
 // ERR_USAGE for names that are not known, ERR_INPUT for a model's files. Call price_close in any case.
@@ -63,12 +68,16 @@ const struct cost *price_cost(const struct price *p, int i);
 int price_floor(struct price *p, int i, size_t k, struct floor *out, struct error *err);
 const struct price_part *price_part_of(const struct price *p, int row);
 
+// Asks the compiler about every part of the request on every target, which takes its time; before price_json. Without
+// targets nothing is done. An absent compiler is a reason in the predictions, not an error.
+int price_predict(struct price *p, const struct progress *progress, struct error *err);
+
 // What is published about this very request and differs from what is computed here, and why; NULL: nothing is known.
 const char *price_note(const struct price *p);
 
 // Of a program that was exported (price_program.c). Where the operation table has all of its operations the request is
-// filled, and it is priced as any module is (*done false). Else, and when a compiler has been through it, it is priced here as it is: instruction
-// by instruction, loops as often as they run.
+// filled, and it is priced as any module is (*done false). Else, and when a compiler has been through it, it is priced
+// here as it is: instruction by instruction, loops as often as they run.
 int price_program(struct price *p, const struct price_options *o, bool *done, struct error *err);
 
 // The `result` object of assay.price/1.

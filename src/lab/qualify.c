@@ -129,6 +129,9 @@ static int open_all(struct qualify *q, struct error *err)
         rc = check_calibration(q, err);
     if (!rc)
         rc = find_chips(q, err);
+    if (!rc)
+        rc = predict_targets(o->targets, o->n_targets, q->host.model, q->targets, &q->arena, err);
+    q->n_targets = rc ? 0 : o->n_targets;
     if (!rc && o->require) {
         rc = require_parse(&q->require, o->require, qualify_metrics, &q->arena, err);
         q->has_require = true;
@@ -597,6 +600,8 @@ int qualify_run(struct qualify *q, struct record *record, struct error *err)
     }
     if (!rc)
         rc = qualify_explain(q, err);
+    if (!rc)
+        rc = qualify_predict(q, err);
     if (!rc)
         rc = qualify_decide(q, err);
     if (!rc && record)

@@ -7,6 +7,7 @@
 #include "base/progress.h"
 #include "chips/chips.h"
 #include "lab/measure.h"
+#include "lab/predict.h"
 #include "lab/products.h"
 #include "lab/ranges.h"
 #include "lab/require.h"
@@ -34,6 +35,8 @@ struct qualify_options {
     size_t n_policies;
     const char *const *chips;
     size_t n_chips;
+    const char *const *targets; // what the compiler is asked about, when all is measured
+    size_t n_targets;
     const char *require;     // NULL: nothing is demanded
     const char *calibration; // record of measured rates, which become the chip "calibrated"; NULL: none
     const char *calibrate;   // file of texts, one per line, that static scales are made from; NULL: none
@@ -68,11 +71,12 @@ struct qualify_policy {
     struct cost_row *rows;
     int n_rows;
     struct cost total;
-    struct floor *predicted; // per chip
-    int64_t *counts;         // [groups, 3]
-    double *scales;          // [groups, 2]
-    int64_t *clipped;        // of each activation that the policy quantises, over the texts looked at
-    int n_activations;       // 0 when it quantises none
+    struct floor *predicted;        // per chip
+    struct prediction *predictions; // per target
+    int64_t *counts;                // [groups, 3]
+    double *scales;                 // [groups, 2]
+    int64_t *clipped;               // of each activation that the policy quantises, over the texts looked at
+    int n_activations;              // 0 when it quantises none
     size_t instrumented_texts;
     const char *emulation;     // how products are emulated; NULL: they are not
     struct products *products; // what the compiler made of them; n_products -1: it does not say
@@ -104,6 +108,8 @@ struct qualify {
     bool has_require;
     const struct chip *chips[QUALIFY_MAX_CHIPS];
     size_t n_chips;
+    struct predict_target targets[PREDICT_MAX_TARGETS + 1]; // and this machine, where something was measured on it
+    size_t n_targets;
     struct host_facts host;
     struct threads *threads;    // of this process: rankings
     struct worker_info *device; // that the policies run on, copied into the arena
@@ -144,6 +150,11 @@ void qualify_config(const struct qualify *q, struct jw *w);
 // first one's error), ERR_INTERRUPTED when the user stopped it. Programs and samples are written into the record when
 // it is given.
 int qualify_run(struct qualify *q, struct record *record, struct error *err);
+
+// Asks the compiler about every policy on every target (qualify_predict.c): after all is measured, since it takes the
+// processors. Without targets there is nothing to ask.
+int qualify_predict(struct qualify *q, struct error *err);
+void qualify_predictions_json(const struct qualify *q, const struct qualify_policy *p, struct jw *w);
 
 // How the worker of the device or of the reference ended, and every policy that failed, as one JSON object: the details
 // of failure.json.

@@ -462,6 +462,7 @@ static int write_policy(const struct qualify *q, const struct qualify_policy *p,
     jw_key(w, "modules");
     rc = write_modules(q, p, w, err);
     write_predicted(q, p, w);
+    qualify_predictions_json(q, p, w);
     if (p->ok && !rc) {
         offered(w, "device_weight_bytes", p->subject.weights.device_bytes, ORIGIN_MEASURED, "what the device holds");
         write_memory(p, w);
@@ -560,6 +561,11 @@ void qualify_config(const struct qualify *q, struct jw *w)
         jw_string(w, o->chips[i]);
     jw_array_end(w);
     jw_kv_string(w, "measured_rates", o->calibration);
+    jw_key(w, "targets");
+    jw_array(w);
+    for (size_t i = 0; i < o->n_targets; i++)
+        jw_string(w, o->targets[i]);
+    jw_array_end(w);
     jw_key(w, "policies");
     jw_array(w);
     str_init(&spec);

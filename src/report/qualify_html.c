@@ -299,6 +299,14 @@ static void specs(struct str *out, const json_t *result)
     table(out, qualify_table_specs, result, NULL);
 }
 
+static void targets(struct str *out, const json_t *result)
+{
+    if (qualify_has_targets(result))
+        table(out, qualify_table_targets, result, NULL);
+    else
+        html_paragraph(out, "dim", "--target asks the compilers of TPUs; this run did not.");
+}
+
 static void why(struct str *out, const json_t *result)
 {
     if (qualify_why_any(result))
@@ -341,6 +349,13 @@ static const struct section {
      "Sum of the modules' floors per policy. Predicted over measured says how much of the device's "
      "roof was reached. c: bound by compute, m: by memory.",
      qualify_table_predictions, NULL, NULL},
+    {"targets", "Three predictions",
+     "Of one batch on one device: by the sheet (the sum of the modules' floors); by the compiler, ahead of time and "
+     "without the "
+     "device (what its code takes at least, and that over an efficiency that was measured, within its band); by what "
+     "was "
+     "measured on such a chip.",
+     NULL, targets, NULL},
     {"chips", "Rates of the chips", NULL, qualify_table_chips, NULL, NULL},
     {"memory", "Memory",
      "Arguments to code are the compiler's own account; the process peak is the resident set of the worker.",

@@ -44,6 +44,8 @@ void qualify_table_parts(struct table *t, const json_t *result);
 void qualify_table_subsets(struct table *t, const json_t *result);
 void qualify_table_diagnostics(struct table *t, const json_t *result);
 void qualify_table_modules(struct table *t, const json_t *result);
+bool qualify_has_targets(const json_t *result);
+void qualify_table_targets(struct table *t, const json_t *result);
 void qualify_table_predictions(struct table *t, const json_t *result);
 void qualify_table_chips(struct table *t, const json_t *result);
 void qualify_table_files(struct table *t, const json_t *result);

@@ -144,6 +144,10 @@ int report_qualify_text(struct str *out, const json_t *doc, size_t width, bool c
         if (!rc)
             rc = table(&p, qualify_table_predictions, result, TABLE_TEXT, err);
         str_add_char(out, '\n');
+        if (!rc && qualify_has_targets(result)) {
+            rc = table(&p, qualify_table_targets, result, TABLE_TEXT, err);
+            str_add_char(out, '\n');
+        }
     }
     decision(&p, result);
     const char *record = doc_text(doc, "record", NULL);
@@ -230,6 +234,11 @@ int report_qualify_markdown(struct str *out, const json_t *doc, struct error *er
         {"Modules and floors", "Of the policy that was chosen, else the first; c: bound by compute, m: by memory.",
          qualify_table_modules},
         {"Predictions", "", qualify_table_predictions},
+        {"Three predictions",
+         "Of one batch on one device: by the sheet (sum of the modules' floors), by the compiler ahead of time (what "
+         "its code "
+         "takes at least, and that over a measured efficiency, within its band), by what was measured on such a chip.",
+         qualify_table_targets},
         {"Rates of the chips", "", qualify_table_chips},
         {"Memory", "Arguments to code are the compiler's own account.", qualify_table_memory},
         {"What each policy is", "", qualify_table_specs},
@@ -263,7 +272,10 @@ int report_qualify_markdown(struct str *out, const json_t *doc, struct error *er
         str_add_char(out, '\n');
         if (sections[i].title)
             str_addf(out, "## %s\n\n%s%s", sections[i].title, sections[i].about, *sections[i].about ? "\n\n" : "");
-        rc = table(&p, sections[i].fill, result, TABLE_MARKDOWN, err);
+        if (sections[i].fill == qualify_table_targets && !qualify_has_targets(result))
+            str_add(out, "--target asks the compilers of TPUs; this run did not.\n");
+        else
+            rc = table(&p, sections[i].fill, result, TABLE_MARKDOWN, err);
         if (sections[i].fill == qualify_table_policies)
             markdown_failures(out, result);
         if (sections[i].fill == qualify_table_time && qualify_why_any(result)) {

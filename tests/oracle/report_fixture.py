@@ -211,7 +211,23 @@ def why(p):
     return p
 
 
+def predictions(p):
+    """One target that was compiled for, one whose compiler is not there."""
+    us = lambda v: q(v, "us", "D", "synthetic")
+    gone = null("us", "D", hostile("no compiler"))
+    p["predictions"] = [
+        {"target": hostile("v6e"), "sheet": us(22.7), "calibrated": us(54.8), "measured": null("us", "M", "nothing ran on such a device"),
+         "compiler": {"state": "compiled", "floor": us(28.0), "predicted": us(65.4), "low": us(46.7), "high": us(91.6),
+                      "compile": q(5.72, "s", "M", "wall clock, here")}},
+        {"target": "tpu7x", "sheet": us(11.0), "calibrated": gone, "measured": q(1200.0, "us", "M", "synthetic"),
+         "compiler": {"state": None, "floor": gone, "predicted": gone, "low": gone, "high": gone,
+                      "compile": null("s", "M", "the compiler was not asked")}},
+    ]
+
+
 policies = [policy(*p) for p in POLICIES]
+for p in policies:
+    predictions(p)
 for p in policies:
     if p["status"] == "ok" and p["policy"] not in ("f32", "bf16"):
         why(p)

@@ -147,6 +147,13 @@ TEST(api_price_of_an_image)
     CHECK(strstr(json, "\"calls\": 7") != NULL && strstr(json, "\"calls\": 4,") == NULL);
     CHECK(strstr(json, "single.3.linear1") != NULL || strstr(json, "single.3/linear1") != NULL);
     assay_free(json);
+    static const char *const local[] = {"local"};
+    struct assay_price_options asked = {.targets = local, .target_count = 1}; // which has no compiler to wait for
+    json = NULL;
+    REQUIRE(assay_price("gemm:8x8x8:bf16", &asked, &json, &e) == 0);
+    CHECK_SCHEMA("assay.price.1.json", json, strlen(json));
+    CHECK(strstr(json, "\"predictions\"") != NULL && strstr(json, "this machine has no sheet") != NULL);
+    assay_free(json);
     struct assay_price_options text = {.tokens = 17, .seq = 33};
     json = NULL;
     REQUIRE(assay_price("builtin:llama-3.1-8b", &text, &json, &e) == 0);
@@ -157,6 +164,9 @@ TEST(api_price_of_an_image)
     o.layouts = NULL;
     CHECK_REFUSED(assay_price("builtin:flux2-klein-4b", &o, &json, &e), ASSAY_ERROR_USAGE, "null");
     o.layout_count = 0;
+    o.target_count = 1;
+    CHECK_REFUSED(assay_price("builtin:flux2-klein-4b", &o, &json, &e), ASSAY_ERROR_USAGE, "targets");
+    o.target_count = 0;
     o.calibration = test_dir(); // a folder that is no record
     CHECK_REFUSED(assay_price("builtin:flux2-klein-4b", &o, &json, &e), ASSAY_ERROR_INPUT, "record");
     o.calibration = NULL;

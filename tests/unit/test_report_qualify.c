@@ -101,6 +101,7 @@ TEST(report_qualify_text_says_what_matters)
     CHECK(strstr(str_text(&s), "and takes 1.19 times as long (1.10 to 1.30); its program moves 97.3 MB a call") !=
           NULL);
     CHECK(strstr(str_text(&s), "  - 24 whole weights are made bf16 again in every call") != NULL);
+    CHECK(strstr(str_text(&s), "46.7 us") != NULL && strstr(str_text(&s), "91.6 us") != NULL); // the compiler's band
     CHECK(strstr(str_text(&s), " and others\n") != NULL); // 24, of which one is named
     CHECK(strstr(str_text(&s), "assay qualify model --text texts --policy f32 --policy w4a16 --batch 8") != NULL);
     CHECK(strstr(str_text(&s), "\nrecord: runs/synthetic") != NULL);

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lab/predict.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chips/local.h"
+#include "lab/accuracy.h"
+#include "lab/compile.h"
+
+int predict_targets(const char *const *names, size_t n, const char *cpu_model, struct predict_target *out,
+                    struct arena *arena, struct error *err)
+{
+    if (n > PREDICT_MAX_TARGETS)
+        return error_set(err, ERR_USAGE, "--target", "give at most %d targets", PREDICT_MAX_TARGETS);
+    int rc = 0;
+    for (size_t i = 0; i < n && !rc; i++) {
+        out[i].name = names[i];
+        rc = chip_target_parse(names[i], &out[i].target, err);
+        if (!rc)
+            rc = chip_get(arena, names[i], cpu_model, NULL, &out[i].chip, err);
+        for (size_t k = 0; k < i && !rc; k++) {
+            if (strcmp(out[k].name, names[i]) == 0)
+                rc = error_set(err, ERR_USAGE, "--target", "%s is given twice", names[i]);
+        }
+        if (!rc && out[i].target.slices > 1)
+            rc = error_set(err, ERR_USAGE, "--target", "one slice is compiled for, not %d: %s", out[i].target.slices,
+                           names[i]);
+    }
+    return rc;
+}
+
+static bool is_this_machine(const struct predict_target *t)
+{
+    return strcmp(t->chip->name, "local") == 0 || strcmp(t->chip->name, "calibrated") == 0;
+}
+
+// ---- The compiler
+
+// Why the compiler is not asked about a target; NULL: it is.
+static const char *not_asked(const struct predict_target *t)
+{
+    if (is_this_machine(t))
+        return "the compiler of this machine's plugin does not say what its code takes";
+    if (!t->chip->is_tpu)
+        return "XLA tunes its kernels on the GPU itself: without one no time is predicted (`assay compile` says what "
+               "fits "
+               "and fuses)";
+    return NULL;
+}
+
+static int keep(const struct compile_case *k, struct predict_compiled *out, struct arena *arena, struct error *err)
+{
+    out->state = compile_state_name(k->state);
+    out->compile_s = k->wall_s;
+    out->band = k->band;
+    if (k->state == COMPILE_DONE) {
+        out->floor_s = k->floor_s;
+        out->predicted_s = k->predicted_s;
+        out->efficiency = arena_strdup(arena, k->efficiency_source ? k->efficiency_source : "", err);
+        out->compiler = arena_strdup(arena, k->plugin_version ? k->plugin_version : "", err);
+        out->reason = isnan(k->floor_s) ? "the compiler did not write down its final code" : NULL;
+        return out->efficiency && out->compiler ? 0 : ERR_MEMORY;
+    }
+    if (k->has_figures)
+        out->reason = arena_printf(arena, err, "it does not fit: %s of %s needed, %s available", k->needed,
+                                   k->needed_in, k->available);
+    else
+        out->reason = arena_printf(arena, err, "%s: %s", compile_state_name(k->state), k->error.message);
+    return out->reason ? 0 : ERR_MEMORY;
+}
+
+// What is true of every target when there is no compiler at all.
+static int keep_absence(const struct error *why, struct predict_compiled *out, size_t n, struct arena *arena,
+                        struct error *err)
+{
+    const char *reason = arena_printf(arena, err, "no compiler: %s%s%s (`make tpu` fetches it)", why->where,
+                                      why->where[0] ? ": " : "", why->message);
+    for (size_t i = 0; i < n; i++)
+        out[i].reason = reason;
+    return reason ? 0 : ERR_MEMORY;
+}
+
+static int ask(const struct predict_job *job, const size_t *asked, size_t n, struct predict_compiled *out,
+               struct arena *arena, struct error *err)
+{
+    const char *names[PREDICT_MAX_TARGETS];
+    struct compile c;
+    struct error why = {0};
+    size_t programs = job->n_programs ? job->n_programs : 1;
+    for (size_t i = 0; i < n; i++)
+        names[i] = job->targets[asked[i]].name;
+    struct compile_job o = {.workload = job->workload,
+                            .targets = names,
+                            .n_targets = n,
+                            .policies = job->names,
+                            .modules = job->programs,
+                            .n_policies = job->n_programs,
+                            .plugin = job->plugin,
+                            .progress = job->progress};
+    int rc = compile_open(&c, &o, &why);
+    if (!rc)
+        rc = compile_run(&c, &why);
+    int kept = 0;
+    for (size_t i = 0; i < n * programs && !kept; i++) {
+        struct predict_compiled *to = &out[asked[i / programs] * programs + i % programs];
+        if (!rc)
+            kept = keep(&c.cases[i], to, arena, err);
+        else if (rc != ERR_INTERRUPTED && rc != ERR_MEMORY)
+            kept = keep_absence(&why, to, 1, arena, err);
+    }
+    compile_close(&c);
+    if (rc == ERR_INTERRUPTED || rc == ERR_MEMORY)
+        return error_set(err, rc, why.where, "%s", why.message);
+    return kept;
+}
+
+int predict_compile(const struct predict_job *job, struct predict_compiled *out, struct arena *arena, struct error *err)
+{
+    size_t asked[PREDICT_MAX_TARGETS], n = 0, programs = job->n_programs ? job->n_programs : 1;
+    for (size_t i = 0; i < job->n_targets; i++) {
+        const char *reason = not_asked(&job->targets[i]);
+        for (size_t k = 0; k < programs; k++)
+            out[i * programs + k] = (struct predict_compiled){
+                .reason = reason, .floor_s = NAN, .predicted_s = NAN, .compile_s = NAN, .band = NAN};
+        if (!reason)
+            asked[n++] = i;
+    }
+    return n ? ask(job, asked, n, out, arena, err) : 0;
+}
+
+// ---- What was measured
+
+// Share of its bf16 peak that a product on this chip reached, as somebody published; NULL: nobody did, that is known
+// here. Of several the first, as the table has them.
+static const struct measurement *published_product(const struct chip *chip, double *efficiency)
+{
+    const struct measurement *m;
+    for (size_t i = 0; (m = accuracy_measurement(i)) != NULL; i++) {
+        if (m->kind == ACCURACY_PRODUCT && m->unit == ACCURACY_FLOP_PER_S && strcmp(m->chip, chip->name) == 0) {
+            *efficiency = m->value / chip_rate(chip, CHIP_BF16, CHIP_PER_CHIP).value;
+            return m;
+        }
+    }
+    return NULL;
+}
+
+static int make_calibrated(const struct predict_target *t, struct quantity floor, struct arena *arena,
+                           struct prediction *out, struct error *err)
+{
+    double efficiency;
+    const struct measurement *m = published_product(t->chip, &efficiency);
+    if (is_this_machine(t)) {
+        out->calibrated = floor;
+        return 0;
+    }
+    if (!m || isnan(floor.value)) {
+        out->calibrated =
+            quantity_make(NAN, "us", ORIGIN_DERIVED, m ? floor.source : "nothing measured on this chip is known here");
+        return 0;
+    }
+    const char *source = arena_printf(arena, err, "the sheet's floor / %.3g, the share of peak of %s: %s, %s",
+                                      efficiency, m->what, m->printed, m->from.cite);
+    out->calibrated = quantity_make(floor.value / efficiency, "us", ORIGIN_DERIVED, source);
+    return source ? 0 : ERR_MEMORY;
+}
+
+// ---- Together
+
+static struct quantity none(const char *why)
+{
+    return quantity_make(NAN, "us", ORIGIN_DERIVED, why);
+}
+
+static int make_compiled(const struct predict_compiled *c, const double *times, size_t n, struct arena *arena,
+                         struct prediction *out, struct error *err)
+{
+    const struct predict_compiled *first = &c[0];
+    double floor = 0, predicted = 0;
+    const char *reason = NULL;
+    out->compile_s = 0;
+    out->state = first->state;
+    for (size_t i = 0; i < n; i++) {
+        floor += c[i].floor_s * times[i] * 1e6;
+        predicted += c[i].predicted_s * times[i] * 1e6;
+        out->compile_s += c[i].compile_s;
+        if (c[i].reason && !reason) {
+            reason = c[i].reason;
+            out->state = c[i].state;
+        }
+    }
+    if (reason) {
+        out->floor = out->predicted = out->low = out->high = none(reason);
+        return 0;
+    }
+    const char *source = arena_printf(arena, err,
+                                      "%s: max(bundles x iterations / clock, bytes / bandwidth) of every "
+                                      "operation of its final code",
+                                      first->compiler);
+    out->floor = quantity_make(floor, "us", ORIGIN_DERIVED, source);
+    if (isnan(predicted)) {
+        out->predicted = out->low = out->high =
+            none("no efficiency of such floors was measured on this chip (`assay compile --efficiency` takes one)");
+        return source ? 0 : ERR_MEMORY;
+    }
+    out->predicted = quantity_make(predicted, "us", ORIGIN_DERIVED, first->efficiency);
+    out->low = quantity_make(predicted / first->band, "us", ORIGIN_DERIVED, first->efficiency);
+    out->high = quantity_make(predicted * first->band, "us", ORIGIN_DERIVED, first->efficiency);
+    return source ? 0 : ERR_MEMORY;
+}
+
+int predict_make(const struct predict_target *t, struct quantity floor, const struct predict_compiled *compiled,
+                 const double *times, size_t n, double measured_us, const char *where, struct arena *arena,
+                 struct prediction *out, struct error *err)
+{
+    *out = (struct prediction){.target = t->name};
+    out->sheet = is_this_machine(t) ? none("this machine has no sheet; its calibration stands beside") : floor;
+    out->measured = quantity_make(measured_us, "us", ORIGIN_MEASURED, where);
+    int rc = make_compiled(compiled, times, n, arena, out, err);
+    return rc ? rc : make_calibrated(t, floor, arena, out, err);
+}
+
+void predict_json(const struct prediction *p, struct jw *w)
+{
+    jw_object(w);
+    jw_kv_string(w, "target", p->target);
+    quantity_json_kv(w, "sheet", p->sheet);
+    jw_key(w, "compiler");
+    jw_object(w);
+    jw_kv_string(w, "state", p->state);
+    quantity_json_kv(w, "floor", p->floor);
+    quantity_json_kv(w, "predicted", p->predicted);
+    quantity_json_kv(w, "low", p->low);
+    quantity_json_kv(w, "high", p->high);
+    quantity_json_kv(w, "compile",
+                     quantity_make(p->compile_s, "s", ORIGIN_MEASURED,
+                                   isnan(p->compile_s) ? "the compiler was not asked" : "wall clock, here"));
+    jw_object_end(w);
+    quantity_json_kv(w, "calibrated", p->calibrated);
+    quantity_json_kv(w, "measured", p->measured);
+    jw_object_end(w);
+}

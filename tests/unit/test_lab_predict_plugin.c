@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Three predictions side by side. Figures of the compiler are of libtpu 0.0.52, which the set-up pins by hash.
+#include "lab/predict.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "lab/price.h"
+#include "worker_test.h"
+
+static bool predict(struct price *p, const char *workload, const char *const *targets, size_t n)
+{
+    struct error e = {0};
+    struct price_options o = {.workload = workload, .targets = targets, .n_targets = n};
+    setenv("XDG_CACHE_HOME", test_dir(), 1); // nothing is calibrated
+    int rc = price_open(p, &o, &e);
+    if (!rc)
+        rc = price_predict(p, NULL, &e);
+    if (rc)
+        printf("  %s: %s\n", e.where, e.message);
+    return rc == 0;
+}
+
+// 4096^3 in bf16 on v6e: 149.7 us by the sheet, 270,624 bundles at 1750 MHz by the compiler; 361.6 us were measured
+// elsewhere, which both the compiler's efficiency and the share of peak lead back to.
+TEST(lab_predict_plugin_product_on_targets)
+{
+    static const char *const targets[] = {"v6e", "v5e", "h100", "local"};
+    struct price p;
+    if (!worker_test_libtpu())
+        return;
+    REQUIRE(predict(&p, "gemm:4096x4096x4096:bf16", targets, 4));
+    const struct prediction *k = p.predictions;
+    CHECK_NEAR(k[0].sheet.value, 2 * 0x1p36 / 918e12 * 1e6, 1e-6);
+    CHECK_STR(k[0].state, "compiled");
+    CHECK(k[0].floor.value >= 270624 / 1750.0);         // the product alone
+    CHECK_NEAR(k[0].floor.value, 270624 / 1750.0, 0.1); // and what lies around it
+    CHECK_NEAR(k[0].predicted.value, 361.6, 0.4);       // as it was published, with the same around it
+    CHECK_NEAR(k[0].low.value * 1.4, k[0].predicted.value, 1e-9);
+    CHECK_NEAR(k[0].high.value / 1.4, k[0].predicted.value, 1e-9);
+    CHECK_NEAR(k[0].calibrated.value, 2 * 0x1p36 / 380.1e12 * 1e6, 1e-6);
+    CHECK(isnan(k[0].measured.value) && k[0].compile_s > 0);
+    CHECK(k[1].floor.value > 300 && k[1].sheet.value > 300); // a fifth of the peak, and nothing is measured on this one
+    CHECK(isnan(k[1].predicted.value) && strstr(k[1].predicted.source, "--efficiency") != NULL);
+    CHECK(isnan(k[1].calibrated.value));
+    CHECK(k[2].state == NULL && isnan(k[2].floor.value) && strstr(k[2].floor.source, "tunes") != NULL);
+    CHECK(k[2].calibrated.value > k[2].sheet.value);
+    CHECK(isnan(k[3].sheet.value) && isnan(k[3].calibrated.value) && isnan(k[3].compile_s));
+    CHECK(strstr(k[3].calibrated.source, "bench --calibrate") != NULL);
+    price_close(&p);
+}
+
+// No compiler is a reason beside what is known without one.
+TEST(lab_predict_plugin_without_a_compiler)
+{
+    static const char *const names[] = {"v6e"}, *const twice[] = {"v6e", "v6e"}, *const wrong[] = {"v6e:3x3"};
+    static const double once[] = {1};
+    struct predict_target target[2];
+    struct predict_compiled compiled;
+    struct prediction k;
+    struct price p;
+    struct error e = {0};
+    struct price_options o = {.workload = "gemm:128x128x128:bf16", .chips = names, .n_chips = 1};
+    struct floor floor;
+    REQUIRE_OK(price_open(&p, &o, &e), &e);
+    REQUIRE_OK(price_floor(&p, p.n_rows, 0, &floor, &e), &e);
+    REQUIRE_OK(predict_targets(names, 1, "a CPU", target, &p.arena, &e), &e);
+    struct module *const program[] = {&p.parts[0].module};
+    struct predict_job job = {.workload = o.workload,
+                              .targets = target,
+                              .n_targets = 1,
+                              .programs = program,
+                              .names = names,
+                              .n_programs = 1,
+                              .plugin = "nowhere/plugin.so"};
+    REQUIRE_OK(predict_compile(&job, &compiled, &p.arena, &e), &e);
+    REQUIRE_OK(predict_make(&target[0], floor.time, &compiled, once, 1, NAN, "nothing ran", &p.arena, &k, &e), &e);
+    CHECK(k.sheet.value > 0 && k.calibrated.value > k.sheet.value);
+    CHECK(isnan(k.floor.value) && isnan(k.predicted.value) && isnan(k.compile_s) && k.state == NULL);
+    CHECK(strstr(k.floor.source, "no compiler") != NULL && strstr(k.floor.source, "make tpu") != NULL);
+    CHECK_INT(predict_targets(twice, 2, "a CPU", target, &p.arena, NULL), ERR_USAGE);
+    CHECK_INT(predict_targets(wrong, 1, "a CPU", target, &p.arena, NULL), ERR_USAGE);
+    price_close(&p);
+}
