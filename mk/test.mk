@@ -16,11 +16,12 @@ $(BUILD)/test-unit: $(call obj,$(UNIT_SRCS) $(filter-out src/cli/main.c,$(CLI_SR
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # Programs that command tests use: $(BUILD)/NAME-IN-PARTS from tests/tools/name_in_parts.c.
-TEST_TOOLS := $(BUILD)/make-tiny-model $(BUILD)/check-schema $(BUILD)/json-get $(BUILD)/random-draws
+TEST_TOOLS := $(BUILD)/make-tiny-model $(BUILD)/check-schema $(BUILD)/json-get $(BUILD)/random-draws $(BUILD)/bpe-encode
 $(BUILD)/make-tiny-model: $(call obj,tests/tools/make_tiny_model.c tests/unit/tiny_model.c)
 $(BUILD)/check-schema: $(call obj,tests/tools/check_schema.c tests/unit/schema.c)
 $(BUILD)/json-get: $(call obj,tests/tools/json_get.c)
 $(BUILD)/random-draws: $(call obj,tests/tools/random_draws.c tests/unit/random_draws.c)
+$(BUILD)/bpe-encode: $(call obj,tests/tools/bpe_encode.c)
 $(TEST_TOOLS): $(BUILD)/internal.a
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(BUILD)/internal.a $(LDLIBS)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// random-draws numpy|jax SEED KIND COUNT   writes the draws to stdout, as bytes (kinds: random_draws.h).
+// random-draws numpy|jax|torch SEED KIND COUNT   writes the draws to stdout, as bytes (kinds: random_draws.h).
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -12,7 +12,7 @@ int main(int argc, char **argv)
     uint64_t seed, count;
     str_init(&out);
     if (argc != 5 || !parse_u64(argv[2], &seed) || !parse_u64(argv[4], &count)) {
-        fprintf(stderr, "usage: random-draws numpy|jax SEED KIND COUNT\n");
+        fprintf(stderr, "usage: random-draws numpy|jax|torch SEED KIND COUNT\n");
         return 2;
     }
     int rc = random_draws(argv[1], seed, argv[3], count, &out, &e);

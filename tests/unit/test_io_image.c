@@ -352,3 +352,27 @@ TEST(io_image_refuses_bombs)
     CHECK_INT(decode(png, sizeof png - 1, &err), ERR_INPUT);
     CHECK(strstr(err.message, "cannot hold its 8192 by 8192 pixels") != NULL);
 }
+
+// A picture that is refined without end: its last scan, over and over.
+TEST(io_image_refuses_scans_without_end)
+{
+    struct error err = {0};
+    struct str file, many;
+    str_init(&file);
+    str_init(&many);
+    REQUIRE_OK(file_read(&file, file_path("progressive.jpg"), 1 << 20, &err), &err);
+    size_t end = file.length - 2, scan = end; // of the image; the beginning of the last scan
+    while (scan > 0 && memcmp(file.text + scan, "\xFF\xDA", 2) != 0)
+        scan--;
+    for (int n = 400; n <= 600; n += 200) {
+        str_clear(&many);
+        str_add_n(&many, file.text, scan);
+        for (int i = 0; i < n; i++)
+            str_add_n(&many, file.text + scan, end - scan);
+        str_add_n(&many, file.text + end, 2);
+        CHECK_INT(decode(many.text, many.length, &err), n == 400 ? 0 : ERR_INPUT);
+    }
+    CHECK_STR(err.message, "the JPEG has more than 500 scans");
+    str_release(&file);
+    str_release(&many);
+}
