@@ -349,6 +349,9 @@ static int write_config(struct cli *cli, struct call *c, struct error *err)
     jw_kv_string(&w, "device", c->options.worker.device);
     jw_kv_string(&w, "plugin", c->options.worker.plugin_path);
     jw_kv_string(&w, "text", c->options.text_path);
+    jw_kv_string(&w, "weights", c->options.weights);
+    jw_kv_string(&w, "weight_args", c->options.weight_args);
+    jw_kv_string(&w, "inputs", c->options.inputs);
     jw_kv_int(&w, "batch", c->options.batch);
     jw_kv_int(&w, "seq", c->options.seq);
     jw_kv_int(&w, "samples", c->options.samples);
@@ -394,6 +397,8 @@ static int run(struct cli *cli, struct error *err)
     o->batch = cli_given(cli, "batch") ? cli_int(cli, "batch", 0) : 0;
     o->seq = cli_given(cli, "seq") ? cli_int(cli, "seq", 0) : 0;
     o->weight_args = cli_string(cli, "weight-args");
+    o->weights = cli_string(cli, "weights");
+    o->inputs = cli_string(cli, "inputs");
     o->samples = cli_int(cli, "samples", 30);
     o->warmup = cli_int(cli, "warmup", -1);
     o->seed = (uint64_t)cli_int(cli, "seed", 0);
@@ -436,9 +441,8 @@ static const char *const description[] = {
     "WORKLOAD is builtin:gemm:MxKxN:TYPE, builtin:copy:N, builtin:minilm (random data), or a model directory, which "
     "with "
     "--text runs on its own weights and the first texts of the file.",
-    "Or it is a program that was exported, an HLO module before any optimisation (.hlo.pb, .txt): its weights and "
-    "inputs "
-    "are random.",
+    "Or it is a program that was exported, an HLO module before any optimisation (.hlo.pb, .txt), which runs on "
+    "--weights and the first case of --inputs, or on random ones.",
     "--calibrate measures products and a copy on this machine and keeps them in the user's cache: the chip `local`. "
     "Its "
     "record is what --calibration of `assay price` and `assay qualify` takes.",
@@ -455,7 +459,9 @@ static const struct option options[] = {
     OPTION_TEXT("texts for a model directory, one per line"),
     OPTION_BATCH("32", "texts in one run"),
     OPTION_SEQ("128", "tokens per text"),
+    OPTION_WEIGHTS,
     OPTION_WEIGHT_ARGS,
+    OPTION_INPUTS,
     OPTION_SAMPLES("30"),
     OPTION_WARMUP,
     OPTION_TRACE("the workload"),
@@ -470,6 +476,8 @@ static const struct example examples[] = {
     {"assay bench --calibrate", "what this machine reaches"},
     {"assay bench gemm:2048x2048x2048:bf16 --against gemm:2048x2048x2048:f32", "two products in turns"},
     {"assay bench minilm --text texts.txt --policy f32 --policy w8a8", "two policies of one model in turns"},
+    {"assay bench model.hlo.pb --weights model.safetensors --inputs inputs.npz --policy f32 --policy bf16",
+     "a program of your own, on its own weights"},
     {NULL, NULL},
 };
 

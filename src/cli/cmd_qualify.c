@@ -12,8 +12,12 @@ static void read_options(struct cli *cli, struct qualify_options *o)
 {
     o->workload.directory = cli->operands[0];
     o->workload.text_path = cli_string(cli, "text");
-    o->workload.batch = cli_int(cli, "batch", 32);
+    o->workload.batch = cli_given(cli, "batch") || !program_is(cli->operands[0]) ? cli_int(cli, "batch", 32) : 0;
     o->workload.seq = cli_int(cli, "seq", 0);
+    o->workload.weights = cli_string(cli, "weights");
+    o->workload.inputs = cli_string(cli, "inputs");
+    o->workload.weight_args = cli_string(cli, "weight-args");
+    o->workload.seed = (uint64_t)cli_int(cli, "seed", 0);
     o->worker.device = cli_string(cli, "device");
     o->worker.plugin_path = cli_string(cli, "plugin");
     o->worker.kernels = strcmp(cli_string(cli, "kernels"), "on") == 0;
@@ -57,6 +61,10 @@ static const char *const description[] = {
     "in f64, measures all of them in interleaved rounds, and says which policy to ship.",
     "WORKLOAD is a directory in Hugging Face layout (config.json, model.safetensors, vocab.txt) of a BERT sentence "
     "embedding model. The task is retrieval: every text of the file is a query over the others.",
+    "Or it is a program of your own, an HLO module as it was exported (.hlo.pb, .hlo.txt), with --weights and "
+    "--inputs: "
+    "every output is compared with that of f64, and the numbers are those of the worst one; top1 is then the share of "
+    "rows (last dimension) whose largest element is where f64 has it. docs/from-jax.md shows the way from JAX.",
     "The requirement is written into the record before anything is measured. The cheapest policy that meets it is the "
     "fastest one, or, where the paired samples cannot tell another from it, the one of them that stores least. Its "
     "metrics are rel_l2, max_abs, snr_db, cosine_min, top1, top10, spearman, p50_ms, p90_ms, min_ms, items_per_s, "
@@ -87,6 +95,9 @@ static const struct option options[] = {
     OPTION_TEXT("the texts, one per line"),
     OPTION_BATCH("32", "texts in one run of the program"),
     OPTION_SEQ(NULL, "tokens per text, padding included; longer texts are cut; the longest text when not given"),
+    OPTION_WEIGHTS,
+    OPTION_WEIGHT_ARGS,
+    OPTION_INPUTS,
     {.name = "calibrate",
      .kind = OPTION_STRING,
      .argument = "FILE",
@@ -114,6 +125,8 @@ static const struct example examples[] = {
      "exit 1 unless the policy is good enough"},
     {"assay qualify minilm --text texts.txt --calibrate others.txt --policy w8a8 --policy w8a8-static",
      "scales made in every call against scales made once, from other texts"},
+    {"assay qualify model.hlo.pb --weights model.safetensors --inputs inputs.npz --policy bf16 --policy w8a8",
+     "a program of your own"},
     {NULL, NULL},
 };
 

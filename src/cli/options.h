@@ -72,6 +72,14 @@
 #define OPTION_WEIGHT_ARGS                                                                                             \
     {.name = "weight-args", .kind = OPTION_STRING, .argument = "N..M",                                                 \
      .help = "of a program: which arguments are weights, counted from 0; policies store these, all others are inputs"}
+#define OPTION_WEIGHTS                                                                                                 \
+    {.name = "weights", .kind = OPTION_STRING, .argument = "FILE", .complete = COMPLETE_FILE,                          \
+     .help = "of a program: its weights (safetensors), found by the names of its arguments or, where the tensors are " \
+             "called 0, 1, ..., by position"}
+#define OPTION_INPUTS                                                                                                  \
+    {.name = "inputs", .kind = OPTION_STRING, .argument = "FILE", .complete = COMPLETE_FILE,                           \
+     .help = "of a program: its other arguments (.npz, .npy), by name or by position; one dimension more in front is "   \
+             "as many cases; random floats from --seed when not given"}
 // `n`: the preset; 0 is all.
 #define OPTION_TOP(n, what)                                                                                            \
     {.name = "top", .kind = OPTION_INT, .argument = "N", .preset = n, .min = 0, .max = 1e9, .help = what}

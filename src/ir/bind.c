@@ -24,6 +24,23 @@ static int64_t columns_of(const struct binding *b, const struct shape *s)
     return b->packed ? s->dims[1] * 2 : s->dims[1];
 }
 
+// Codes and scales are made of the transpose.
+static bool is_turned(const struct binding *b)
+{
+    return b->columns && b->part != BIND_VALUES;
+}
+
+// A matrix whose codes are made of its transpose: it comes from one tensor.
+static int check_turned(const struct binding *b, const struct shape *s, const struct tensor_view *v, struct error *err)
+{
+    bool one_scale = b->part == BIND_SCALES && b->grain == GRAIN_TENSOR; // says nothing of either dimension
+    int64_t rows = s->rank ? s->dims[0] : 1, columns = columns_of(b, s);
+    if (v->rank == 2 && (one_scale || (v->dims[1] == rows && (columns < 0 || v->dims[0] == columns))))
+        return 0;
+    return error_set(err, ERR_INPUT, v->name, "is not the transpose of the %" PRId64 " rows that the program asks for",
+                     rows);
+}
+
 static int check_one(const struct module *m, const struct checkpoint *c, int i, struct error *err)
 {
     const struct binding *b = &m->parameters[i].binding;
@@ -39,6 +56,8 @@ static int check_one(const struct module *m, const struct checkpoint *c, int i, 
         if (!dtype_is_float(v->dtype) || dtype_bits(v->dtype) < 8)
             return error_set(err, ERR_INPUT, v->name, "is stored as %s; weights are read from floating-point numbers",
                              tensor_type_name(v));
+        if (is_turned(b))
+            return check_turned(b, s, v, err);
         bool fits = v->rank == rank && (rank < 2 || columns < 0 || v->dims[1] == columns);
         for (int d = 2; d < rank && fits; d++)
             fits = v->dims[d] == s->dims[d];
@@ -152,6 +171,35 @@ static void source_dims(const struct checkpoint *c, const struct binding *b, con
         dims[1] = checkpoint_find(c, b->sources[0])->dims[1];
 }
 
+// [rows, columns] to [columns, rows], in blocks that stay in the cache.
+static void turn(const float *from, float *to, size_t rows, size_t columns)
+{
+    enum { BLOCK = 32 };
+    for (size_t r0 = 0; r0 < rows; r0 += BLOCK) {
+        for (size_t c0 = 0; c0 < columns; c0 += BLOCK) {
+            for (size_t r = r0; r < rows && r < r0 + BLOCK; r++) {
+                for (size_t c = c0; c < columns && c < c0 + BLOCK; c++)
+                    to[c * rows + r] = from[r * columns + c];
+            }
+        }
+    }
+}
+
+// Puts the transpose of a matrix in its place.
+static int turn_values(float **values, int64_t dims[2], size_t n, const char *name, struct error *err)
+{
+    float *turned = malloc(n ? n * sizeof *turned : 1);
+    if (!turned)
+        return error_set(err, ERR_MEMORY, name, "no memory for %zu values", n);
+    turn(*values, turned, (size_t)dims[0], (size_t)dims[1]);
+    free(*values);
+    *values = turned;
+    int64_t rows = dims[0];
+    dims[0] = dims[1];
+    dims[1] = rows;
+    return 0;
+}
+
 // A parameter's values in f32, made into what it stores; codes take their scales along where `scales` is not NULL.
 static int convert_sources(const struct checkpoint *c, const struct binding *b, const struct shape *s, void *dst,
                            void *scales, struct quant_stats *stats, struct error *err)
@@ -165,6 +213,8 @@ static int convert_sources(const struct checkpoint *c, const struct binding *b, 
     if (!values)
         return error_set(err, ERR_MEMORY, b->sources[0], "no memory for %zu values", n);
     int rc = read_sources(c, b, DT_F32, values, err);
+    if (!rc && is_turned(b))
+        rc = turn_values(&values, dims, n, b->sources[0], err);
     if (!rc && b->part == BIND_VALUES) {
         struct quant_stats ignored;
         rc = quantize_float(b->store, dims, 2, 0, values, dst, stats ? stats : &ignored, b->sources[0], err);

@@ -33,6 +33,9 @@ struct binding {
     enum granularity grain; // one scale per tensor, row, or group along the row
     int64_t group;          // elements per group for GRAIN_GROUP
     bool packed;            // two s4 codes in a u8 along the row, low nibble first
+    // The weight is a matrix [k, n] whose rows are contracted (x by w, as JAX has it): its values lie so, but codes and
+    // scales are made of its transpose [n, k] and quantise as above.
+    bool columns;
 };
 
 struct parameter {

@@ -498,6 +498,42 @@ void policy_static_scale(const struct policy *p, struct activation_range r, floa
     *zero = point;
 }
 
+int module_orient_weights(struct module *m, struct error *err)
+{
+    enum { ROWS = 1, COLUMNS = 2 };
+    uint8_t *votes = arena_new(m->arena, uint8_t, m->n_instructions, err);
+    if (!votes)
+        return ERR_MEMORY;
+    for (int i = 0; i < m->n_instructions; i++) {
+        const struct instruction *in = &m->instructions[i];
+        if (in->op == OP_GATHER)
+            votes[in->operands[0]] |= ROWS;
+        if (in->op != OP_DOT)
+            continue;
+        bool one = in->dot.n_batch == 0 && in->dot.n_contract == 1;
+        votes[in->operands[0]] |= one && in->dot.lhs_contract[0] == 0 ? COLUMNS : ROWS;
+        votes[in->operands[1]] |= one && in->dot.rhs_contract[0] == 0 ? COLUMNS : ROWS;
+    }
+    for (int i = 0; i < m->n_parameters; i++) {
+        struct parameter *p = &m->parameters[i];
+        p->binding.columns = p->role == ROLE_WEIGHT && m->instructions[p->instruction].shape.rank == 2 &&
+                             votes[p->instruction] == COLUMNS;
+    }
+    return 0;
+}
+
+bool module_group_fits(const struct module *m, int64_t group)
+{
+    for (int i = 0; i < m->n_parameters; i++) {
+        const struct parameter *p = &m->parameters[i];
+        const struct shape *s = &m->instructions[p->instruction].shape;
+        if (p->role == ROLE_WEIGHT && s->rank == 2 && dtype_is_float(s->dtype) &&
+            s->dims[p->binding.columns ? 0 : 1] % group)
+            return false;
+    }
+    return true;
+}
+
 int module_groups(const struct module *m, const char **groups, int max)
 {
     int n = 0;

@@ -106,6 +106,14 @@ int module_activations(const struct module *m, struct activation *out, int max);
 // [i,0,k], and how many are below minus thresholds [i,1,k].
 int module_calibration(const struct module *from, int steps, struct module *to, struct error *err);
 
+// Says of every weight matrix whether its rows or its columns are output channels (binding.columns): columns where all
+// products contract the first dimension, as x @ w does, and nothing looks its rows up. To be called once the roles of
+// the parameters are known, before any policy.
+int module_orient_weights(struct module *m, struct error *err);
+
+// Whether groups of this many elements divide the contracted dimension of every weight matrix.
+bool module_group_fits(const struct module *m, int64_t group);
+
 // The distinct groups of a module in order of first use (at most `max`); returns how many there are.
 int module_groups(const struct module *m, const char **groups, int max);
 

@@ -18,11 +18,32 @@ bool pass_is_matrix_weight(const struct module *m, int value)
            dtype_is_float(in->shape.dtype);
 }
 
-bool pass_is_linear(const struct module *m, const struct instruction *in)
+bool pass_is_columns(const struct module *m, int value)
 {
-    return in->op == OP_DOT && dtype_is_float(in->shape.dtype) && pass_is_matrix_weight(m, in->operands[1]) &&
-           in->dot.n_batch == 0 && in->dot.n_contract == 1 && in->dot.rhs_contract[0] == 1 &&
-           in->dot.lhs_contract[0] == m->instructions[in->operands[0]].shape.rank - 1;
+    const struct instruction *in = &m->instructions[value];
+    return in->op == OP_PARAMETER && m->parameters[in->parameter].binding.columns;
+}
+
+// Whether operand w of a product is such a weight, and the last dimension of the other one is contracted with it.
+static bool contracts_weight(const struct module *m, int x, int x_contract, int w, int w_contract)
+{
+    return pass_is_matrix_weight(m, w) && w_contract == (pass_is_columns(m, w) ? 0 : 1) &&
+           x_contract == m->instructions[x].shape.rank - 1;
+}
+
+bool pass_is_linear(const struct module *m, const struct instruction *in, struct linear *out)
+{
+    if (in->op != OP_DOT || !dtype_is_float(in->shape.dtype) || in->dot.n_batch != 0 || in->dot.n_contract != 1)
+        return false;
+    int first = in->operands[0], second = in->operands[1];
+    int lhs = in->dot.lhs_contract[0], rhs = in->dot.rhs_contract[0];
+    if (contracts_weight(m, first, lhs, second, rhs))
+        *out = (struct linear){first, second, false};
+    else if (contracts_weight(m, second, rhs, first, lhs))
+        *out = (struct linear){second, first, true};
+    else
+        return false;
+    return true;
 }
 
 // The input that says which tokens are padding, [batch, seq]; -1 when there is none.
@@ -48,10 +69,11 @@ int module_activations(const struct module *m, struct activation *out, int max)
     int64_t tokens = mask >= 0 ? shape_elements(&m->instructions[mask].shape) : -1;
     for (int i = 0; i < m->n_instructions; i++) {
         const struct instruction *in = &m->instructions[i];
-        if (!pass_is_linear(m, in))
+        struct linear l;
+        if (!pass_is_linear(m, in, &l))
             continue;
         if (n < max) {
-            const struct shape *x = &m->instructions[in->operands[0]].shape;
+            const struct shape *x = &m->instructions[l.x].shape;
             out[n] = (struct activation){i, in->scope, in->group, rows_of(x), x->dims[x->rank - 1], false};
             out[n].masked = out[n].rows == tokens;
         }
@@ -365,10 +387,11 @@ int module_calibration(const struct module *from, int steps, struct module *to, 
         thresholds = build_parameter(b, ROLE_INPUT, "thresholds", SHAPE(DT_F32, n, 2, steps), NULL);
     for (int i = 0; i < from->n_instructions; i++) {
         const struct instruction *in = &from->instructions[i];
+        struct linear l;
         w.map[i] = rewrite_copy(&w, in);
-        if (!pass_is_linear(from, in))
+        if (!pass_is_linear(from, in, &l))
             continue;
-        int x = build_convert(b, w.map[in->operands[0]], DT_F32);
+        int x = build_convert(b, w.map[l.x], DT_F32);
         int real = real_rows(b, mask < 0 ? -1 : w.map[mask], x);
         if (real >= 0)
             x = build_select(b, real, x, build_splat(b, *builder_shape(b, x), 0));

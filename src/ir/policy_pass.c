@@ -110,23 +110,25 @@ static int quantised_weight(struct pass *s, int old, struct error *err)
     const struct instruction *in = &s->w.from->instructions[old];
     const struct parameter *p = &s->w.from->parameters[in->parameter];
     const struct policy *y = s->policy;
-    struct shape codes = in->shape, scales = {.dtype = DT_F32, .rank = 1, .dims = {in->shape.dims[0]}};
-    int64_t columns = in->shape.dims[1];
+    bool turned = p->binding.columns;
+    struct shape codes = in->shape, scales = {.dtype = DT_F32, .rank = 1, .dims = {in->shape.dims[turned ? 1 : 0]}};
+    int64_t columns = in->shape.dims[turned ? 0 : 1];
+    codes.dims[0] = scales.dims[0];
+    codes.dims[1] = columns;
     if (y->w_grain == GRAIN_TENSOR)
         scales.rank = 0;
     if (y->w_grain == GRAIN_GROUP) {
         if (columns % y->w_group)
-            return error_set(err, ERR_USAGE, p->name,
-                             "its %" PRId64 " columns are not a multiple of the group of %" PRId64, columns,
-                             y->w_group);
+            return error_set(err, ERR_USAGE, p->name, "its %" PRId64 " %s are not a multiple of the group of %" PRId64,
+                             columns, turned ? "rows" : "columns", y->w_group);
         scales.rank = 2;
         scales.dims[1] = columns / y->w_group;
     }
     codes.dtype = y->w;
     if (y->w == DT_S4) {
         if (columns % 2)
-            return error_set(err, ERR_USAGE, p->name, "its %" PRId64 " columns cannot be packed two to a byte",
-                             columns);
+            return error_set(err, ERR_USAGE, p->name, "its %" PRId64 " %s cannot be packed two to a byte", columns,
+                             turned ? "rows" : "columns");
         codes.dtype = DT_U8;
         codes.dims[1] = columns / 2;
     }
@@ -205,9 +207,10 @@ static int pass_parameter(struct pass *s, int i, struct error *err)
 // A weight in an operation that is neither a product nor a table lookup.
 static int operand(struct pass *s, int old)
 {
-    if (s->codes[old] >= 0)
-        return dequantise(s, s->codes[old], s->scales[old]);
-    return s->w.map[old];
+    if (s->codes[old] < 0)
+        return s->w.map[old];
+    int x = dequantise(s, s->codes[old], s->scales[old]);
+    return pass_is_columns(s->w.from, old) ? build_transpose(&s->w.b, x, (const int[]){1, 0}) : x;
 }
 
 // ---- products
@@ -226,22 +229,38 @@ int pass_dot(struct pass *s, const struct instruction *in, int x, int y, enum dt
     return widen ? narrow(s, sums, result) : sums;
 }
 
-static int pass_linear(struct pass *s, const struct instruction *in)
+// x by codes [n, k]: [..., n].
+static int pass_coded_linear(struct pass *s, const struct instruction *in, int x, int w)
 {
     struct builder *b = &s->w.b;
     const struct policy *p = s->policy;
-    int x = operand(s, in->operands[0]), w = in->operands[1];
-    if (!weights_are_codes(s))
-        return pass_dot(s, in, narrow(s, x, p->op), narrow(s, s->w.map[w], p->op), p->acc);
     int scales = s->scales[w];
+    struct instruction plain = *in; // whichever way the weight lies
+    plain.dot.lhs_contract[0] = builder_shape(b, x)->rank - 1;
+    plain.dot.rhs_contract[0] = 1;
     if (policy_has_scales(p->op))
-        return pass_quantised_linear(s, in, x, s->codes[w], scales);
+        return pass_quantised_linear(s, &plain, x, s->codes[w], scales);
     if (p->w_grain == GRAIN_GROUP) {
         int weight = narrow(s, dequantise(s, s->codes[w], scales), p->op);
-        return pass_dot(s, in, narrow(s, x, p->op), weight, p->acc);
+        return pass_dot(s, &plain, narrow(s, x, p->op), weight, p->acc);
     }
-    int sums = pass_dot(s, in, narrow(s, x, p->op), build_convert(b, as_s8(s, s->codes[w]), p->op), p->acc);
+    int sums = pass_dot(s, &plain, narrow(s, x, p->op), build_convert(b, as_s8(s, s->codes[w]), p->op), p->acc);
     return build_binary(b, OP_MULTIPLY, sums, build_broadcast_trailing(b, narrow(s, scales, p->acc), sums));
+}
+
+static int pass_linear(struct pass *s, const struct instruction *in, const struct linear *l)
+{
+    enum dtype op = s->policy->op;
+    int x = operand(s, l->x), perm[SHAPE_MAX_RANK];
+    if (!weights_are_codes(s)) {
+        x = narrow(s, x, op);
+        int w = narrow(s, s->w.map[l->w], op);
+        return pass_dot(s, in, l->weight_first ? w : x, l->weight_first ? x : w, s->policy->acc);
+    }
+    int y = pass_coded_linear(s, in, x, l->w), rank = builder_shape(&s->w.b, y)->rank;
+    for (int d = 0; d < rank; d++)
+        perm[d] = d ? d - 1 : rank - 1;
+    return l->weight_first && rank > 1 ? build_transpose(&s->w.b, y, perm) : y;
 }
 
 // Products of activations, and with weights in another place than build_linear's.
@@ -270,8 +289,8 @@ static int pass_lookup(struct pass *s, const struct instruction *in)
 {
     struct builder *b = &s->w.b;
     int table = in->operands[0], rows = s->w.map[in->operands[1]];
-    if (s->codes[table] < 0)
-        return build_gather(b, s->w.map[table], rows);
+    if (s->codes[table] < 0 || pass_is_columns(s->w.from, table))
+        return build_gather(b, operand(s, table), rows);
     int scales = s->scales[table];
     if (builder_shape(b, scales)->rank)
         scales = build_gather(b, scales, rows);
@@ -289,8 +308,8 @@ static int slice_rows(struct pass *s, const struct instruction *in, int x)
 
 static bool slices_rows_of_codes(const struct pass *s, const struct instruction *in)
 {
-    return in->op == OP_SLICE && s->codes[in->operands[0]] >= 0 && in->a[1] == 0 && in->c[1] == 1 &&
-           in->b[1] == s->w.from->instructions[in->operands[0]].shape.dims[1];
+    return in->op == OP_SLICE && s->codes[in->operands[0]] >= 0 && !pass_is_columns(s->w.from, in->operands[0]) &&
+           in->a[1] == 0 && in->c[1] == 1 && in->b[1] == s->w.from->instructions[in->operands[0]].shape.dims[1];
 }
 
 // ---- everything else
@@ -391,6 +410,7 @@ static int pass_owner(struct pass *s, const struct instruction *in)
 static int pass_instruction(struct pass *s, int i)
 {
     const struct instruction *in = &s->w.from->instructions[i];
+    struct linear l;
     int x;
     enter(s, in);
     if (in->n_regions)
@@ -400,7 +420,7 @@ static int pass_instruction(struct pass *s, int i)
     if (in->op == OP_ELEMENT)
         return rewrite_copy(&s->w, in);
     if (in->op == OP_DOT && dtype_is_float(in->shape.dtype))
-        x = pass_is_linear(s->w.from, in) ? pass_linear(s, in) : pass_inner_product(s, in);
+        x = pass_is_linear(s->w.from, in, &l) ? pass_linear(s, in, &l) : pass_inner_product(s, in);
     else if (in->op == OP_BITCAST_CONVERT)
         x = pass_bits(s, in);
     else if (in->op == OP_CONVOLUTION)

@@ -9,45 +9,9 @@
 
 #include "base/host.h"
 #include "base/interrupt.h"
+#include "lab/exported.h"
 #include "models/builtin.h"
 #include "models/program.h"
-#include "num/convert.h"
-
-// xorshift64*: any stream will do, it only has to be the same for the same seed.
-static uint64_t next_random(uint64_t *state)
-{
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    return *state * 0x2545f4914f6cdd1dull;
-}
-
-// Uniform in [-1, 1) for floats (so that no sum overflows f16), codes -127..127 for s8, ones for a mask, token ids for
-// other integers.
-static int fill(const struct shape *s, const char *name, uint64_t seed, void *dst, struct error *err)
-{
-    size_t n = (size_t)shape_elements(s);
-    uint64_t state = seed * 0x9e3779b97f4a7c15ull + 0x853c49e6748fea9bull;
-    if (s->dtype == DT_S8 || s->dtype == DT_U8) {
-        for (size_t i = 0; i < n; i++)
-            ((int8_t *)dst)[i] = (int8_t)(next_random(&state) % 255 - 127);
-        return 0;
-    }
-    if (s->dtype == DT_S32) {
-        bool mask = strcmp(name, "attention_mask") == 0;
-        for (size_t i = 0; i < n; i++)
-            ((int32_t *)dst)[i] = mask ? 1 : (int32_t)(1000 + next_random(&state) % 20000);
-        return 0;
-    }
-    float *values = malloc((n ? n : 1) * sizeof *values);
-    if (!values)
-        return error_set(err, ERR_MEMORY, name, "no memory for %zu values", n);
-    for (size_t i = 0; i < n; i++)
-        values[i] = (float)(next_random(&state) >> 40) * 0x1p-23f - 1;
-    int rc = convert_elements(s->dtype, dst, DT_F32, values, n, err);
-    free(values);
-    return rc;
-}
 
 static int upload_random(struct subject *s, uint64_t seed, struct error *err)
 {
@@ -59,7 +23,7 @@ static int upload_random(struct subject *s, uint64_t seed, struct error *err)
         struct worker_tensor t = {.fd = -1, .name = p->name, .shape = {.dtype = shape->dtype, .rank = shape->rank}};
         memcpy(t.shape.dims, shape->dims, sizeof shape->dims);
         void *data = malloc(bytes ? bytes : 1);
-        rc = data ? fill(shape, p->name, seed + (uint64_t)i, data, err)
+        rc = data ? random_argument(shape, p->name, seed + (uint64_t)i, data, err)
                   : error_set(err, ERR_MEMORY, p->name, "no memory for %zu bytes", bytes);
         if (!rc)
             rc = worker_upload_bytes(s->worker, data, bytes, &t, &s->args[i], NULL, err);
@@ -70,7 +34,7 @@ static int upload_random(struct subject *s, uint64_t seed, struct error *err)
 
 static int open_synthetic(struct bench_subject *b, const struct bench_options *o, struct error *err)
 {
-    struct model_shape shape = {.batch = o->batch, .seq = o->seq, .weight_args = o->weight_args};
+    struct model_shape shape = {.batch = o->batch, .seq = o->seq};
     struct module plain;
     bool fixed;
     module_init(&plain, &b->arena, b->workload);
@@ -81,7 +45,7 @@ static int open_synthetic(struct bench_subject *b, const struct bench_options *o
         rc = policy_parse(&b->parsed, b->policy, err);
         if (rc)
             return rc;
-        b->items = program_is(b->workload) ? 1 : shape.batch ? shape.batch : 32;
+        b->items = shape.batch ? shape.batch : 32;
     } else {
         b->policy = NULL;
     }
@@ -90,11 +54,21 @@ static int open_synthetic(struct bench_subject *b, const struct bench_options *o
     return rc ? rc : upload_random(&b->subject, o->seed, err);
 }
 
+static struct workload_options files_of(const char *workload, const struct bench_options *o)
+{
+    return (struct workload_options){.directory = workload,
+                                     .text_path = o->text_path,
+                                     .batch = o->batch,
+                                     .seq = o->seq,
+                                     .weights = o->weights,
+                                     .inputs = o->inputs,
+                                     .weight_args = o->weight_args,
+                                     .seed = o->seed};
+}
+
 static int open_files(struct bench_subject *b, const struct bench_options *o, struct error *err)
 {
-    struct workload_options files = {
-        .directory = b->workload, .text_path = o->text_path, .batch = o->batch, .seq = o->seq};
-    struct bert_build how = {.first_layer = -1};
+    struct workload_options files = files_of(b->workload, o);
     struct module plain;
     int rc = policy_parse(&b->parsed, b->policy, err);
     if (!rc)
@@ -102,16 +76,42 @@ static int open_files(struct bench_subject *b, const struct bench_options *o, st
     if (rc)
         return rc;
     b->from_files = true;
-    how.batch = b->items = b->files.batch;
-    how.seq = b->files.seq;
+    b->items = b->files.batch;
     module_init(&plain, &b->arena, b->workload);
-    rc = bert_module(&b->files.bert, &how, &plain, err);
+    rc = workload_module(&b->files, &plain, err);
     if (rc)
         return rc;
     struct subject_options s = {.worker = o->worker, .module = &plain, .policy = &b->parsed, .label = b->policy};
+    bool fixed = b->files.program && !program_is_f32(&plain);
+    b->policy = fixed ? NULL : b->policy;
     b->opened = true;
-    rc = subject_open(&b->subject, &b->files, &s, err);
+    rc = fixed ? subject_open_bound(&b->subject, &b->files, &plain, b->workload, &o->worker, err)
+               : subject_open(&b->subject, &b->files, &s, err);
     return rc ? rc : subject_set_batch(&b->subject, &b->files, 0, err);
+}
+
+// Opens it once and closes it: what is wrong with a program, its weights and its inputs.
+static int check_program(const char *workload, const char *policy, const struct bench_options *o, struct error *err)
+{
+    struct workload_options files = files_of(workload, o);
+    struct workload w;
+    int rc = workload_open(&w, &files, err);
+    if (rc)
+        return rc;
+    struct policy p;
+    if (policy && !program_is_f32(&w.program->module))
+        rc = error_set(err, ERR_USAGE, "--policy", "%s has types of its own", workload);
+    if (policy && !rc)
+        rc = policy_parse(&p, policy, err);
+    if (policy && !rc)
+        rc = exported_check_codes(w.program, &p, err);
+    workload_close(&w);
+    return rc;
+}
+
+static bool runs_from_files(const char *workload, const struct bench_options *o)
+{
+    return program_is(workload) || (o->text_path && !model_is_builtin(workload));
 }
 
 int bench_check(const char *workload, const char *policy, const struct bench_options *o, struct error *err)
@@ -120,17 +120,20 @@ int bench_check(const char *workload, const char *policy, const struct bench_opt
         return o->samples >= 2
                    ? 0
                    : error_set(err, ERR_USAGE, "--samples", "must be at least 2: a calibration tells the spread");
-    struct model_shape shape = {.batch = o->batch, .seq = o->seq, .weight_args = o->weight_args};
+    struct model_shape shape = {.batch = o->batch, .seq = o->seq};
     struct arena arena;
     struct module m;
     struct policy p;
-    bool fixed;
+    bool fixed = false, program = program_is(workload);
+    const char *option = o->weights ? "--weights" : o->inputs ? "--inputs" : o->weight_args ? "--weight-args" : NULL;
     arena_init(&arena);
     module_init(&m, &arena, workload);
-    int rc = model_module(workload, &shape, &m, &fixed, err);
+    int rc = program ? check_program(workload, policy, o, err) : model_module(workload, &shape, &m, &fixed, err);
+    if (!rc && option && !program)
+        rc = error_set(err, ERR_USAGE, option, "goes with a program (.hlo.pb, .hlo.txt); %s is none", workload);
     if (!rc && fixed && policy)
         rc = error_set(err, ERR_USAGE, "--policy", "%s has its type in its name", workload);
-    if (!rc && (model_is_builtin(workload) || program_is(workload)) && o->text_path)
+    if (!rc && model_is_builtin(workload) && o->text_path)
         rc = error_set(err, ERR_USAGE, "--text", "goes with a model directory; %s has random data", workload);
     if (!rc && policy)
         rc = policy_parse(&p, policy, err);
@@ -148,7 +151,7 @@ int bench_open(struct bench_subject *b, const char *workload, const char *policy
     b->workload = workload;
     b->policy = policy;
     b->items = 1;
-    int rc = o->text_path && !model_is_builtin(workload) ? open_files(b, o, err) : open_synthetic(b, o, err);
+    int rc = runs_from_files(workload, o) ? open_files(b, o, err) : open_synthetic(b, o, err);
     if (!rc)
         rc = cost_groups(&b->subject.module, &b->arena, &rows, &n, &b->cost, err);
     double first;

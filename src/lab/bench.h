@@ -9,13 +9,13 @@
 #include "lab/measure.h"
 #include "lab/subject.h"
 
-// One thing to time: a built-in or a program (shapes only, random data), or a model directory with its weights and
-// texts.
+// One thing to time: a built-in (shapes only, random data), a program with the weights and inputs it is given (random
+// ones where it is given none), or a model directory with its weights and texts.
 struct bench_subject {
     const char *workload, *policy; // policy NULL for products, which have their type in their name
     struct arena arena;
     struct policy parsed;
-    struct workload files; // for a directory
+    struct workload files; // for a directory and a program
     struct subject subject;
     struct cost cost;
     int64_t items; // per run: texts, or 1
@@ -29,10 +29,10 @@ struct bench_subject {
 
 struct bench_options {
     struct worker_options worker;
-    const char *text_path;   // directories: NULL runs on synthetic tokens, all rows full
-    int64_t batch, seq;      // 0: defaults
-    const char *weight_args; // of programs: which arguments are weights, "N..M"; NULL: none
-    int64_t samples, warmup; // warmup -1: until flat
+    const char *text_path;                      // directories: NULL runs on synthetic tokens, all rows full
+    int64_t batch, seq;                         // 0: defaults
+    const char *weight_args, *weights, *inputs; // of programs (lab/exported.h); NULL: none
+    int64_t samples, warmup;                    // warmup -1: until flat
     uint64_t seed;
 };
 

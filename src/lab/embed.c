@@ -20,7 +20,7 @@ static int run_batches(struct embed *e, struct subject *s, const struct progress
         progress_report(progress, "embed", first, w->n_texts);
         int rc = subject_set_batch(s, w, b, err);
         if (!rc)
-            rc = subject_run(s, raw, bytes, NULL, err);
+            rc = subject_run(s, raw, NULL, err);
         if (!rc) // the rows past the last text are padding
             rc = convert_elements(DT_F32, e->rows + first * e->dimensions, shape->dtype, raw, n * e->dimensions, err);
         if (rc)

@@ -9,7 +9,6 @@
 #include "base/interrupt.h"
 #include "base/stats.h"
 #include "chips/local.h"
-#include "ir/bind.h"
 #include "lab/capture.h"
 #include "lab/qualify_why.h"
 
@@ -44,6 +43,9 @@ static int parse_policies(struct qualify *q, struct error *err)
 static int check_calibration(struct qualify *q, struct error *err)
 {
     const char *file = q->options->calibrate;
+    if (program_is(q->options->workload.directory))
+        return file ? error_set(err, ERR_USAGE, "--calibrate", "goes with a model directory: a program takes no texts")
+                    : 0;
     for (size_t i = 0; i < q->n_policies; i++) {
         if (!q->policies[i].policy.a_static)
             continue;
@@ -118,6 +120,21 @@ static int open_calibration(struct qualify *q, struct error *err)
     return 0;
 }
 
+// Texts are ranked, so there must be enough of them, and not too many.
+static int check_texts(const struct qualify *q, struct error *err)
+{
+    size_t n = q->workload.n_texts;
+    const char *path = q->options->workload.text_path;
+    if (q->workload.program)
+        return qualify_check_program(q, err);
+    if (n < 3)
+        return error_set(err, ERR_INPUT, path, "holds %zu text%s; a ranking needs at least 3", n, n == 1 ? "" : "s");
+    if (n > QUALIFY_MAX_TEXTS)
+        return error_set(err, ERR_INPUT, path, "holds %zu texts; at most %d are ranked: give a sample", n,
+                         QUALIFY_MAX_TEXTS);
+    return 0;
+}
+
 static int open_all(struct qualify *q, struct error *err)
 {
     const struct qualify_options *o = q->options;
@@ -136,7 +153,7 @@ static int open_all(struct qualify *q, struct error *err)
         rc = require_parse(&q->require, o->require, qualify_metrics, &q->arena, err);
         q->has_require = true;
     }
-    if (!rc && !o->workload.text_path)
+    if (!rc && !o->workload.text_path && !program_is(o->workload.directory))
         rc = error_set(err, ERR_USAGE, "--text", "is needed: a file with one text per line");
     if (rc)
         return rc;
@@ -144,17 +161,10 @@ static int open_all(struct qualify *q, struct error *err)
     if (rc)
         return rc;
     q->open = true;
-    if (q->workload.n_texts < 3)
-        return error_set(err, ERR_INPUT, o->workload.text_path, "holds %zu text%s; a ranking needs at least 3",
-                         q->workload.n_texts, q->workload.n_texts == 1 ? "" : "s");
-    if (q->workload.n_texts > QUALIFY_MAX_TEXTS)
-        return error_set(err, ERR_INPUT, o->workload.text_path, "holds %zu texts; at most %d are ranked: give a sample",
-                         q->workload.n_texts, QUALIFY_MAX_TEXTS);
+    rc = check_texts(q, err);
     module_init(&q->module, &q->arena, q->workload.name);
-    struct bert_build how = {.batch = q->workload.batch, .seq = q->workload.seq, .first_layer = -1};
-    rc = bert_module(&q->workload.bert, &how, &q->module, err);
     if (!rc)
-        rc = bind_check(&q->module, &q->workload.checkpoint, err);
+        rc = workload_module(&q->workload, &q->module, err);
     if (rc)
         return rc;
     q->n_groups = module_groups(&q->module, q->groups, QUALIFY_MAX_GROUPS);
@@ -189,11 +199,6 @@ void qualify_close(struct qualify *q)
     threads_free(q->threads);
     arena_release(&q->arena);
     memset(q, 0, sizeof *q);
-}
-
-static size_t hidden(const struct qualify *q)
-{
-    return (size_t)q->workload.bert.config.hidden_size;
 }
 
 // The description of the device outlives the worker that gave it.
@@ -258,7 +263,7 @@ static int run_reference(struct qualify *q, struct error *err)
     }
     uint64_t start = clock_ns();
     progress_report(q->progress, "f64 reference", 0, 1);
-    q->reference = arena_new(&q->arena, double, q->workload.n_texts *hidden(q), err);
+    q->reference = arena_new(&q->arena, double, workload_values(&q->workload), err);
     if (!q->reference)
         return ERR_MEMORY;
     int rc = subject_open(&s, &q->workload, &o, err);
@@ -512,7 +517,7 @@ static int save_samples(const struct qualify *q, struct record *record, struct e
 static int allocate(struct qualify *q, struct qualify_policy *p, struct error *err)
 {
     size_t groups = (size_t)q->n_groups;
-    p->result = arena_new(&q->arena, double, q->workload.n_texts *hidden(q), err);
+    p->result = arena_new(&q->arena, double, workload_values(&q->workload), err);
     p->samples_ns = arena_new(&q->arena, double, q->options->samples, err);
     p->counts = arena_new(&q->arena, int64_t, groups * 3, err);
     p->scales = arena_new(&q->arena, double, groups * 2, err);
@@ -560,7 +565,7 @@ int qualify_run(struct qualify *q, struct record *record, struct error *err)
     int rc = q->device ? 0 : qualify_find_device(q, err);
     if (!rc)
         rc = run_reference(q, err);
-    if (!rc)
+    if (!rc && !q->workload.program)
         rc = qualify_subsets(q, err);
     for (size_t i = 0; i < q->n_policies && !rc; i++) {
         q->policies[i].ok = true;

@@ -55,6 +55,13 @@ struct qualify_file {
 
 struct qualify_why; // qualify_why.h
 
+// What one output of a program came to, over all cases.
+struct qualify_output {
+    struct measures errors; // of floats
+    size_t rows, same;      // rows along the last dimension whose largest element is where f64 has it; of integers and
+                            // truth values elements that are equal. rows 0: there is nothing of the kind
+};
+
 // What one policy came to.
 struct qualify_policy {
     struct policy policy;
@@ -64,8 +71,9 @@ struct qualify_policy {
     struct worker_failure failure;
     bool has_failure;
     int64_t weight_bytes, scale_bytes;
-    double *result; // [texts, hidden]
-    struct measures errors;
+    double *result;                 // [texts, hidden]; of a program all results of all cases
+    struct measures errors;         // of a program the worst of its outputs, each by itself
+    struct qualify_output *outputs; // of a program, in the order of its results
     struct retrieval task, subsets[QUALIFY_SUBSETS];
     double subset_cosine_min[QUALIFY_SUBSETS];
     struct cost_row *rows;
@@ -122,7 +130,7 @@ struct qualify {
     char checkpoint_sha256[65];    // checkpoint_sha256 of io/checkpoint.h
     struct worker_failure failure; // of a worker that was no policy's
     bool has_failure;
-    double *reference;     // [texts, hidden]
+    double *reference;     // as the result of a policy
     uint64_t reference_ns; // whole f64 run
     uint8_t *masks[QUALIFY_SUBSETS];
     size_t subset_texts[QUALIFY_SUBSETS];
@@ -159,6 +167,15 @@ void qualify_predictions_json(const struct qualify *q, const struct qualify_poli
 // How the worker of the device or of the reference ended, and every policy that failed, as one JSON object: the details
 // of failure.json.
 void qualify_failures(const struct qualify *q, struct jw *w);
+
+// Programs that somebody exported (qualify_program.c). What cannot be asked of one is refused before anything starts:
+// random weights and indices, policies that would change nothing, static scales, metrics of rankings (ERR_USAGE,
+// ERR_INPUT). Then the errors of each output, and members of an open object: arguments and outputs of the program, and
+// what each output came to under a policy.
+int qualify_check_program(const struct qualify *q, struct error *err);
+int qualify_judge_program(struct qualify *q, struct qualify_policy *p, struct error *err);
+void qualify_program_json(const struct qualify *q, struct jw *w);
+void qualify_outputs_json(const struct qualify *q, const struct qualify_policy *p, struct jw *w);
 
 // Parts of the documents (qualify_activations.c): members of an open object. What was clipped of each activation that
 // a policy quantises; which products its program has; the texts that were calibrated with, null without any.

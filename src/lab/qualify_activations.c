@@ -13,7 +13,9 @@ static int64_t values_of(const struct qualify *q, const struct qualify_policy *p
     int64_t rows = 0;
     if (!a->masked)
         rows = a->rows * (int64_t)((p->instrumented_texts + (size_t)q->workload.batch - 1) / (size_t)q->workload.batch);
-    for (size_t t = 0; t < p->instrumented_texts && a->masked; t++) {
+    if (a->masked && q->workload.program)
+        rows = exported_mask_rows(q->workload.program, p->instrumented_texts);
+    for (size_t t = 0; t < p->instrumented_texts && a->masked && !q->workload.program; t++) {
         size_t tokens = q->workload.facts[t].tokens, most = (size_t)q->workload.seq;
         rows += (int64_t)(tokens < most ? tokens : most);
     }
@@ -67,9 +69,11 @@ void qualify_activations_json(const struct qualify *q, const struct qualify_poli
     jw_kv_int(w, "clipped", clipped);
     quantity_json_kv(w, "clip_rate",
                      quantity_make(values ? (double)clipped / (double)values : NAN, "1", ORIGIN_MEASURED,
-                                   values ? "values beyond the codes / values, of the texts of --text that were looked "
-                                            "at, padding left out"
-                                          : "there is no value"));
+                                   !values               ? "there is no value"
+                                   : q->workload.program ? "values beyond the codes / values, of the cases that were "
+                                                           "looked at"
+                                                         : "values beyond the codes / values, of the texts of --text "
+                                                           "that were looked at, padding left out"));
     jw_kv_uint(w, "texts", p->instrumented_texts);
     jw_object_end(w);
 }

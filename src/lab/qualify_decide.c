@@ -81,6 +81,8 @@ int qualify_judge(struct qualify *q, struct qualify_policy *p, struct error *err
 {
     size_t n = q->workload.n_texts, columns = (size_t)q->workload.bert.config.hidden_size;
     struct retrieval all[1 + QUALIFY_SUBSETS];
+    if (q->workload.program)
+        return qualify_judge_program(q, p, err);
     measures_begin(&p->errors, columns, RELATIVE_FLOOR);
     int rc = measures_add(&p->errors, q->reference, DT_F64, p->result, n, err);
     measures_finish(&p->errors);
@@ -139,7 +141,9 @@ static void check_policy(struct qualify *q, struct qualify_policy *p)
         p->meets = false;
         snprintf(p->unmet[p->n_unmet++], sizeof p->unmet[0], "%zu of %zu elements of %s are not finite",
                  m->nonfinite_reference ? m->nonfinite_reference : m->nonfinite_result, m->elements,
-                 m->nonfinite_reference ? "the f64 reference" : "its embeddings");
+                 m->nonfinite_reference ? "the f64 reference"
+                 : q->workload.program  ? "its outputs"
+                                        : "its embeddings");
     }
     for (int i = 0; i < q->require.n; i++) {
         double value = qualify_metric(q, p, q->require.clauses[i].metric);
@@ -216,9 +220,8 @@ static bool all_f32(const struct policy *y)
 // A group that divides the rows of every weight; 0 when none of the usual ones does.
 static int usual_group(const struct qualify *q)
 {
-    const struct bert_config *c = &q->workload.bert.config;
     for (int group = 64; group >= 16; group /= 2) {
-        if (c->hidden_size % group == 0 && c->intermediate_size % group == 0)
+        if (module_group_fits(&q->module, group))
             return group;
     }
     return 0;
@@ -261,6 +264,18 @@ static const char *more_precise(struct qualify *q, const struct qualify_policy *
     return arena_printf(a, err, "%s: the requirement asks for more than arithmetic in f32 gives", y->name);
 }
 
+static const char *nonfinite_advice(struct qualify *q, struct error *err)
+{
+    char found[320] = "";
+    if (q->workload.program && exported_find_nonfinite(q->workload.program, &q->workload.checkpoint, found, err))
+        return NULL;
+    return found[0] ? arena_printf(&q->arena, err, "%s, so that f64 gives no finite result: check it", found)
+                    : arena_strdup(&q->arena,
+                                   q->workload.program ? "the program itself gives no finite f64 result on these inputs"
+                                                       : "the weights give no finite f64 result: check the checkpoint",
+                                   err);
+}
+
 static int add_advice(struct qualify *q, const struct qualify_policy *p, struct error *err)
 {
     static const char *const time_metrics[] = {"p50_ms", "p90_ms", "min_ms", "items_per_s", NULL};
@@ -271,11 +286,10 @@ static int add_advice(struct qualify *q, const struct qualify_policy *p, struct 
     if (p->meets || !p->ok || (p->errors.nonfinite_reference && q->n_advice))
         return 0;
     if (p->errors.nonfinite_reference)
-        text = arena_printf(&q->arena, err, "the weights give no finite f64 result: check the checkpoint");
+        text = nonfinite_advice(q, err);
     else if (misses_only(p, time_metrics))
-        text =
-            arena_printf(&q->arena, err,
-                         "%s: accurate enough but too slow; try a smaller --batch or --seq, or another device", name);
+        text = arena_printf(&q->arena, err, "%s: accurate enough but too slow; try %s, or another device", name,
+                            q->workload.program ? "the program in smaller shapes" : "a smaller --batch or --seq");
     else if (cost_only)
         text = arena_printf(&q->arena, err,
                             "%s: accurate enough but too large; --policy w8a16 and --policy w4a16 store less", name);
@@ -306,9 +320,9 @@ static int explain(struct qualify *q, struct error *err)
         const struct qualify_policy *p = &q->policies[q->chosen];
         str_addf(&s,
                  "%s %s; of those that the paired samples cannot tell from the fastest it stores least (p50 %.4g ms a "
-                 "batch, %.4g MB)",
+                 "%s, %.4g MB)",
                  p->policy.name, q->has_require ? "meets the requirement" : "ran", p->time.p50,
-                 (double)stored(p) / 1e6);
+                 q->workload.program ? "run" : "batch", (double)stored(p) / 1e6);
     } else {
         str_add(&s, q->has_require ? "no policy meets the requirement" : "no policy gives finite results");
     }

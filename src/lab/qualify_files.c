@@ -54,9 +54,13 @@ int qualify_list_files(struct qualify *q, struct error *err)
     q->files = arena_new(&q->arena, struct qualify_file, l->checkpoint.file_count + SIDE_FILES + 1, err);
     if (!q->files)
         return ERR_MEMORY;
-    int rc = add_weights(q, err);
+    int rc = l->open_checkpoint ? add_weights(q, err) : 0;
     if (!rc && l->checkpoint.index_path)
         rc = add_side_file(q, l->checkpoint.index_path, err);
+    if (!rc && l->program) {
+        rc = add_side_file(q, l->directory, err);
+        return rc || !l->program->inputs_path ? rc : add_side_file(q, l->program->inputs_path, err);
+    }
     for (size_t i = 0; i < sizeof names / sizeof *names && !rc; i++) {
         snprintf(path, sizeof path, "%s/%s", l->directory, names[i]);
         if (file_exists(path))

@@ -51,18 +51,8 @@ static void write_files(const struct qualify *q, struct jw *w)
     jw_array_end(w);
 }
 
-static void write_workload(const struct qualify *q, struct jw *w)
+static void write_texts(const struct workload *l, struct jw *w)
 {
-    const struct workload *l = &q->workload;
-    jw_object(w);
-    jw_kv_string(w, "name", l->name);
-    jw_kv_string(w, "kind", "bert sentence embedding");
-    jw_kv_int(w, "parameters", bert_parameters(&q->module));
-    int64_t weights, scales;
-    module_weight_bytes(&q->module, &weights, &scales);
-    quantity_json_kv(w, "weight_bytes",
-                     quantity_make((double)weights, "B", ORIGIN_DERIVED, "elements of the tensors used, in f32"));
-    jw_kv_string(w, "sha256", q->checkpoint_sha256);
     jw_kv_int(w, "batch", l->batch);
     jw_kv_int(w, "seq", l->seq);
     jw_kv_uint(w, "texts", l->n_texts);
@@ -75,6 +65,24 @@ static void write_workload(const struct qualify *q, struct jw *w)
     jw_kv_uint(w, "bytes", l->text_bytes);
     jw_kv_string(w, "sha256", l->text_sha256);
     jw_object_end(w);
+}
+
+static void write_workload(const struct qualify *q, struct jw *w)
+{
+    const struct workload *l = &q->workload;
+    jw_object(w);
+    jw_kv_string(w, "name", l->name);
+    jw_kv_string(w, "kind", l->program ? "exported program" : "bert sentence embedding");
+    jw_kv_int(w, "parameters", bert_parameters(&q->module));
+    int64_t weights, scales;
+    module_weight_bytes(&q->module, &weights, &scales);
+    quantity_json_kv(w, "weight_bytes",
+                     quantity_make((double)weights, "B", ORIGIN_DERIVED, "elements of the tensors used, in f32"));
+    jw_kv_string(w, "sha256", q->checkpoint_sha256[0] ? q->checkpoint_sha256 : NULL);
+    if (l->program)
+        qualify_program_json(q, w);
+    else
+        write_texts(l, w);
     jw_key(w, "files");
     write_files(q, w);
 }
@@ -251,6 +259,40 @@ static void write_task(struct jw *w, const struct retrieval *r)
     measured_or(w, "spearman", r->spearman, "1", "mean rank correlation with f64 of all texts by similarity", none);
 }
 
+// What the numbers of a program are: each is that of the worst output.
+static void write_program_errors(const struct qualify_policy *p, struct jw *w)
+{
+    char broken[96];
+    const struct measures *m = &p->errors;
+    bool finite = !m->nonfinite_reference && !m->nonfinite_result;
+    snprintf(broken, sizeof broken, "%zu of %zu elements of %s are not finite",
+             m->nonfinite_reference ? m->nonfinite_reference : m->nonfinite_result, m->elements,
+             m->nonfinite_reference ? "the f64 reference" : "the result");
+    const char *why = finite ? "an output is zero in f64" : broken;
+    jw_key(w, "errors");
+    jw_object(w);
+    measured_or(w, "rel_l2", m->rel_l2, "1", "||x - x64|| / ||x64|| of the output where it is largest", why);
+    measured_or(w, "max_abs", m->max_abs, "1", "largest |x - x64| of all outputs", why);
+    measured_or(w, "snr_db", m->snr_db, "dB", "20 log10(||x64|| / ||x - x64||) of the output where it is lowest",
+                finite && isinf(m->snr_db) ? "infinite: there is no error" : why);
+    measured_or(w, "cosine_min", m->cosine_min, "1", "lowest cosine with f64 of a row (last dimension) of any output",
+                why);
+    measured_or(w, "max_relative", m->max_rel, "1", "largest |x - x64| / max(|x64|, 0.001)", why);
+    jw_kv_uint(w, "non_finite", m->nonfinite_result);
+    jw_object_end(w);
+    jw_key(w, "task");
+    jw_object(w);
+    measured_or(w, "top1", p->task.top1, "1",
+                "share of rows whose largest element is where f64 has it, or of equal integers, where it is lowest",
+                "no output has rows");
+    measured_or(w, "top10", NAN, "1", "", "a program has no ranking");
+    measured_or(w, "spearman", NAN, "1", "", "a program has no ranking");
+    jw_object_end(w);
+    jw_key(w, "subsets");
+    jw_array(w);
+    jw_array_end(w);
+}
+
 static void write_errors(const struct qualify *q, const struct qualify_policy *p, struct jw *w)
 {
     char rule[160], broken[96];
@@ -366,13 +408,15 @@ static void write_predicted(const struct qualify *q, const struct qualify_policy
     jw_object_end(w);
 }
 
-static void write_request(const struct qualify_policy *p, struct jw *w)
+static void write_request(const struct qualify *q, const struct qualify_policy *p, struct jw *w)
 {
-    static const char source[] = "median of 9 whole requests for the first batch";
+    bool program = q->workload.program != NULL;
+    const char *source =
+        program ? "median of 9 whole calls with the first case" : "median of 9 whole requests for the first batch";
     const struct request_times *t = &p->request;
     jw_key(w, "request");
     jw_object(w);
-    measured(w, "tokenize_ms", t->encode_ms, "ms", source);
+    measured(w, "tokenize_ms", program ? (double)NAN : t->encode_ms, "ms", program ? "a program takes arrays" : source);
     measured(w, "upload_ms", t->upload_ms, "ms", source);
     measured(w, "run_ms", t->run_ms, "ms", source);
     measured(w, "download_ms", t->download_ms, "ms", source);
@@ -410,10 +454,11 @@ static int write_measured(const struct qualify *q, const struct qualify_policy *
                  p->warmup.state == WARMUP_FLAT     ? "flat"
                  : p->warmup.state == WARMUP_CAPPED ? "capped"
                                                     : "cold");
-    measured(w, "items_per_s", (double)q->workload.batch / (s->p50 / 1e3), "1/s", "batch / p50");
+    measured(w, "items_per_s", (double)q->workload.batch / (s->p50 / 1e3), "1/s",
+             q->workload.program ? "runs: 1 / p50" : "batch / p50");
     measured(w, "peak_rss_bytes", (double)p->memory.peak_rss_bytes, "B", "of the worker process");
     subject_kernels_json(&p->subject, w);
-    write_request(p, w);
+    write_request(q, p, w);
     jw_object_end(w);
     return 0;
 }
@@ -466,7 +511,11 @@ static int write_policy(const struct qualify *q, const struct qualify_policy *p,
     if (p->ok && !rc) {
         offered(w, "device_weight_bytes", p->subject.weights.device_bytes, ORIGIN_MEASURED, "what the device holds");
         write_memory(p, w);
-        write_errors(q, p, w);
+        if (q->workload.program)
+            write_program_errors(p, w);
+        else
+            write_errors(q, p, w);
+        qualify_outputs_json(q, p, w);
         write_diagnostics(q, p, w);
         qualify_activations_json(q, p, w);
         qualify_products_json(p, w);
@@ -536,7 +585,8 @@ int qualify_json(const struct qualify *q, struct jw *w, struct error *err)
     jw_array_end(w);
     jw_key(w, "decision");
     write_decision(q, w);
-    measured(w, "reference_s", (double)q->reference_ns / 1e9, "s", "the f64 reference: start, compile and all texts");
+    measured(w, "reference_s", (double)q->reference_ns / 1e9, "s",
+             "the f64 reference: start, compile and all texts or cases");
     measured(w, "wall_s", q->wall_s, "s", "clock of the run, from the reference to the decision");
     jw_object_end(w);
     return rc;

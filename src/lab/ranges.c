@@ -67,7 +67,7 @@ void ranges_close(struct ranges *r)
 // ---- runs
 
 // Result 0 of the program for every batch, given to `add`.
-static int run_batches(struct ranges *r, struct subject *s, const char *stage, void *raw, size_t bytes,
+static int run_batches(struct ranges *r, struct subject *s, const char *stage, void *raw,
                        void (*add)(struct ranges *r, const void *raw, void *to), void *to,
                        const struct progress *progress, struct error *err)
 {
@@ -78,7 +78,7 @@ static int run_batches(struct ranges *r, struct subject *s, const char *stage, v
         if (!rc)
             rc = subject_set_real_batch(s, &r->workload, b, err);
         if (!rc)
-            rc = subject_run(s, raw, bytes, NULL, err);
+            rc = subject_run(s, raw, NULL, err);
         if (!rc)
             add(r, raw, to);
     }
@@ -116,7 +116,7 @@ static int measure_extremes(struct ranges *r, const struct module *f32, const st
     if (!raw)
         return rc;
     if (!rc)
-        rc = run_batches(r, &s, "calibrate", raw, bytes, add_extremes, NULL, progress, err);
+        rc = run_batches(r, &s, "calibrate", raw, add_extremes, NULL, progress, err);
     if (!rc && r->trace)
         rc = capture_subject(r->trace, &s, err);
     subject_close(&s);
@@ -178,8 +178,7 @@ static int one_pass(struct ranges *r, struct subject *s, struct search *at, cons
     memset(at->beyond, 0, cells * sizeof *at->beyond);
     int rc = subject_set_thresholds(s, at->thresholds, err);
     if (!rc)
-        rc = run_batches(r, s, "calibrate a percentile", raw, cells * sizeof(int32_t), add_beyond, at->beyond, progress,
-                         err);
+        rc = run_batches(r, s, "calibrate a percentile", raw, add_beyond, at->beyond, progress, err);
     for (int i = 0; i < r->n && !rc; i++) {
         const int64_t *above = at->beyond + (size_t)i * 2 * STEPS, *below = above + STEPS;
         double allowed = outside * (double)r->elements[i];

@@ -121,9 +121,37 @@ static int upload_made(struct subject *s, const struct checkpoint *c, int i, str
     return rc;
 }
 
-static int upload_weights(struct subject *s, const struct checkpoint *c, struct error *err)
+static int upload_random(struct subject *s, int i, uint64_t seed, struct error *err)
 {
+    const struct shape *shape = parameter_shape(s, i);
+    size_t bytes = (size_t)shape_bytes(shape);
+    void *data = malloc(bytes ? bytes : 1);
+    int rc = data ? random_argument(shape, s->module.parameters[i].name, seed + (uint64_t)i, data, err)
+                  : error_set(err, ERR_MEMORY, s->module.parameters[i].name, "no memory for %zu bytes", bytes);
+    if (!rc)
+        rc = upload_bytes(s, i, data, err);
+    free(data);
+    return rc;
+}
+
+static void note_input(struct subject *s, const struct workload *w, int i)
+{
+    const char *name = s->module.parameters[i].name;
+    if (w->program)
+        s->inputs[s->n_inputs++] = i;
+    else
+        *(strcmp(name, "attention_mask") == 0 ? &s->input_mask
+          : strcmp(name, "thresholds") == 0   ? &s->input_thresholds
+                                              : &s->input_ids) = i;
+}
+
+static int upload_weights(struct subject *s, const struct workload *w, struct error *err)
+{
+    const struct checkpoint *c = w->open_checkpoint ? &w->checkpoint : NULL;
     uint64_t start = clock_ns();
+    s->inputs = arena_new(&s->arena, int, s->n_args, err);
+    if (!s->inputs)
+        return ERR_MEMORY;
     for (int i = 0; i < s->module.n_parameters; i++)
         s->args[i] = -1;
     for (int i = 0; i < s->module.n_parameters; i++) {
@@ -131,9 +159,9 @@ static int upload_weights(struct subject *s, const struct checkpoint *c, struct 
         struct bind_place place;
         int rc = 0;
         if (p->role == ROLE_INPUT)
-            *(strcmp(p->name, "attention_mask") == 0 ? &s->input_mask
-              : strcmp(p->name, "thresholds") == 0   ? &s->input_thresholds
-                                                     : &s->input_ids) = i;
+            note_input(s, w, i);
+        else if (!c)
+            rc = upload_random(s, i, w->program->seed, err);
         else if (s->args[i] < 0) // scales come with their codes
             rc = bind_find(&s->module, c, i, &place) ? upload_view(s, c, &place, i, err) : upload_made(s, c, i, err);
         if (rc)
@@ -194,11 +222,11 @@ int subject_open(struct subject *s, const struct workload *w, const struct subje
         return rc;
     rc = o->policy ? module_apply_policy(o->module, o->policy, false, &s->module, err)
                    : module_retype_f64(o->module, &s->module, err);
-    if (!rc)
+    if (!rc && w->open_checkpoint)
         rc = bind_check(&s->module, &w->checkpoint, err);
     if (!rc)
         rc = start(s, &o->worker, err);
-    return rc ? rc : upload_weights(s, &w->checkpoint, err);
+    return rc ? rc : upload_weights(s, w, err);
 }
 
 int subject_open_bound(struct subject *s, const struct workload *w, const struct module *module, const char *label,
@@ -206,10 +234,10 @@ int subject_open_bound(struct subject *s, const struct workload *w, const struct
 {
     init(s, label, NULL);
     s->module = *module;
-    int rc = bind_check(&s->module, &w->checkpoint, err);
+    int rc = w->open_checkpoint ? bind_check(&s->module, &w->checkpoint, err) : 0;
     if (!rc)
         rc = start(s, worker, err);
-    return rc ? rc : upload_weights(s, &w->checkpoint, err);
+    return rc ? rc : upload_weights(s, w, err);
 }
 
 int subject_open_module(struct subject *s, const struct module *module, const struct policy *policy, const char *label,
@@ -261,8 +289,33 @@ static int set_inputs(struct subject *s, const int32_t *ids, const int32_t *mask
     return rc;
 }
 
+// Inputs keep their order under every policy.
+static int set_case(struct subject *s, const struct exported *e, size_t which, struct error *err)
+{
+    uint64_t ns = 0;
+    size_t k = 0;
+    int rc = 0;
+    for (int i = 0; i < e->n_arguments && !rc; i++) {
+        size_t bytes = (size_t)shape_bytes(&e->arguments[i].shape);
+        if (e->module.parameters[i].role != ROLE_INPUT)
+            continue;
+        void *data = malloc(bytes ? bytes : 1);
+        rc = data ? exported_argument(e, i, which, data, err)
+                  : error_set(err, ERR_MEMORY, e->arguments[i].name, "no memory for %zu bytes", bytes);
+        uint64_t start = clock_ns();
+        if (!rc)
+            rc = set_input(s, s->inputs[k++], data, err);
+        ns += clock_ns() - start;
+        free(data);
+    }
+    s->input_upload_ns = ns;
+    return rc;
+}
+
 int subject_set_batch(struct subject *s, const struct workload *w, size_t batch, struct error *err)
 {
+    if (w->program)
+        return set_case(s, w->program, batch, err);
     size_t at = batch * (size_t)(w->batch * w->seq);
     return set_inputs(s, w->ids + at, w->mask + at, err);
 }
@@ -271,7 +324,7 @@ int subject_set_real_batch(struct subject *s, const struct workload *w, size_t b
 {
     size_t rows = (size_t)w->batch, seq = (size_t)w->seq, first = batch * rows;
     size_t real = w->n_texts - first < rows ? w->n_texts - first : rows;
-    if (real == rows)
+    if (w->program || real == rows)
         return subject_set_batch(s, w, batch, err);
     int32_t *mask = calloc(rows * seq, sizeof *mask);
     if (!mask)
@@ -287,14 +340,32 @@ int subject_set_thresholds(struct subject *s, const float *data, struct error *e
     return set_input(s, s->input_thresholds, data, err);
 }
 
-int subject_run(struct subject *s, void *out, size_t bytes, uint64_t *run_ns, struct error *err)
+static const struct shape *result_shape(const struct subject *s, size_t i)
+{
+    return &s->module.instructions[s->module.results[i]].shape;
+}
+
+size_t subject_result_bytes(const struct subject *s)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < (size_t)s->module.n_results; i++)
+        bytes += (size_t)shape_bytes(result_shape(s, i));
+    return bytes;
+}
+
+int subject_run(struct subject *s, void *out, uint64_t *run_ns, struct error *err)
 {
     uint64_t ns;
+    uint8_t *at = out;
     int rc = worker_execute(s->worker, s->program.id, s->args, s->n_args, s->results, s->program.n_outputs, &ns, err);
     if (rc)
         return rc;
     uint64_t start = clock_ns();
-    rc = worker_download(s->worker, s->results[0], out, bytes, err);
+    for (size_t i = 0; i < s->program.n_outputs && i < (size_t)s->module.n_results && !rc; i++) {
+        size_t bytes = (size_t)shape_bytes(result_shape(s, i));
+        rc = worker_download(s->worker, s->results[i], at, bytes, err);
+        at += bytes;
+    }
     s->download_ns = clock_ns() - start;
     for (size_t i = 0; i < s->program.n_outputs && !rc; i++)
         rc = worker_free(s->worker, s->results[i], err);
@@ -303,24 +374,40 @@ int subject_run(struct subject *s, void *out, size_t bytes, uint64_t *run_ns, st
     return rc;
 }
 
+// What one run gave, as doubles. Of the last batch of a model only the rows of texts are kept.
+static int keep_results(const struct subject *s, const struct workload *w, size_t batch, const uint8_t *raw,
+                        double *out, struct error *err)
+{
+    size_t first = batch * (size_t)w->batch, left = w->n_texts - first;
+    size_t per_text = workload_values(w) / w->n_texts;
+    size_t rows = left < (size_t)w->batch ? left : (size_t)w->batch;
+    out += first * per_text;
+    for (size_t i = 0; i < (size_t)s->module.n_results; i++) {
+        const struct shape *shape = result_shape(s, i);
+        size_t n = w->program ? (size_t)shape_elements(shape) : rows * per_text;
+        int rc = convert_elements(DT_F64, out, shape->dtype, raw, n, err);
+        if (rc)
+            return rc;
+        raw += shape_bytes(shape);
+        out += n;
+    }
+    return 0;
+}
+
 int subject_run_all(struct subject *s, const struct workload *w, double *out, struct error *err)
 {
-    const struct shape *shape = &s->module.instructions[s->module.results[0]].shape;
-    size_t hidden = (size_t)shape->dims[1], rows = (size_t)w->batch;
-    void *raw = arena_alloc(&s->arena, (size_t)shape_bytes(shape), 1, err);
+    uint8_t *raw = arena_alloc(&s->arena, subject_result_bytes(s), 1, err);
     if (!raw)
         return ERR_MEMORY;
     for (size_t b = 0; b < w->n_batches; b++) {
         uint64_t ns;
         int rc = subject_set_batch(s, w, b, err);
         if (!rc)
-            rc = subject_run(s, raw, (size_t)shape_bytes(shape), &ns, err);
-        if (rc)
-            return rc;
-        if (b == 0)
+            rc = subject_run(s, raw, &ns, err);
+        if (!rc && b == 0)
             s->first_ns = ns;
-        size_t first = b * rows, n = w->n_texts - first < rows ? w->n_texts - first : rows;
-        rc = convert_elements(DT_F64, out + first * hidden, shape->dtype, raw, n * hidden, err);
+        if (!rc)
+            rc = keep_results(s, w, b, raw, out, err);
         if (rc)
             return rc;
     }
@@ -428,28 +515,40 @@ int subject_instrument(struct subject *s, const struct workload *w, const struct
     return rc ? rc : unload;
 }
 
-int subject_request(struct subject *s, const struct workload *w, struct request_times *out, struct error *err)
+// The inputs of the first batch, encoded where they are texts; *encoded_ns says how long that took.
+static int set_request(struct subject *s, const struct workload *w, uint64_t *encoded_ns, struct error *err)
 {
     size_t n = (size_t)(w->batch * w->seq);
-    const struct shape *shape = &s->module.instructions[s->module.results[0]].shape;
-    size_t bytes = (size_t)shape_bytes(shape);
+    *encoded_ns = 0;
+    if (w->program)
+        return set_case(s, w->program, 0, err);
     int32_t *ids = malloc(n * sizeof *ids), *mask = malloc(n * sizeof *mask);
-    void *result = malloc(bytes ? bytes : 1);
-    int rc = ids && mask && result ? 0 : error_set(err, ERR_MEMORY, NULL, "no memory for a batch");
-    uint64_t start = clock_ns(), run_ns = 0;
+    int rc = ids && mask ? 0 : error_set(err, ERR_MEMORY, NULL, "no memory for a batch");
+    uint64_t start = clock_ns();
     if (!rc)
         rc = workload_encode(w, 0, ids, mask, err);
-    uint64_t encoded = clock_ns();
+    *encoded_ns = clock_ns() - start;
     if (!rc)
         rc = set_inputs(s, ids, mask, err);
-    if (!rc)
-        rc = subject_run(s, result, bytes, &run_ns, err);
-    uint64_t end = clock_ns();
     free(ids);
     free(mask);
+    return rc;
+}
+
+int subject_request(struct subject *s, const struct workload *w, struct request_times *out, struct error *err)
+{
+    size_t bytes = subject_result_bytes(s);
+    void *result = malloc(bytes ? bytes : 1);
+    int rc = result ? 0 : error_set(err, ERR_MEMORY, NULL, "no memory for a batch");
+    uint64_t start = clock_ns(), encoded_ns = 0, run_ns = 0;
+    if (!rc)
+        rc = set_request(s, w, &encoded_ns, err);
+    if (!rc)
+        rc = subject_run(s, result, &run_ns, err);
+    uint64_t end = clock_ns();
     free(result);
     *out = (struct request_times){
-        .encode_ms = (double)(encoded - start) / 1e6,
+        .encode_ms = (double)encoded_ns / 1e6,
         .upload_ms = (double)s->input_upload_ns / 1e6,
         .run_ms = (double)run_ns / 1e6,
         .download_ms = (double)s->download_ns / 1e6,

@@ -37,7 +37,9 @@ struct subject {
     int *results;                 // room for the outputs of one run
     int *args;                    // buffer per parameter; inputs are set per call
     size_t n_args;
-    int input_ids, input_mask, input_thresholds; // indices in args
+    int input_ids, input_mask, input_thresholds; // indices in args, of a model
+    int *inputs;                                 // of a program: the index in args of each input, in their order
+    size_t n_inputs;
     struct subject_weights weights;
     struct subject_tensor *tensors;
     size_t n_tensors;
@@ -52,8 +54,9 @@ struct subject_options {
     const char *label;
 };
 
-// Makes the module, starts the worker, compiles, makes and uploads the weights. On failure the subject can still be
-// asked for its worker's failure; call subject_close in every case.
+// Makes the module, starts the worker, compiles, makes and uploads the weights (random ones, of the stored type, where
+// a program was given none). On failure the subject can still be asked for its worker's failure; call subject_close in
+// every case.
 int subject_open(struct subject *s, const struct workload *w, const struct subject_options *o, struct error *err);
 void subject_close(struct subject *s);
 // The same for a module without a checkpoint: policy NULL runs it as it is, and every argument is left for the caller
@@ -71,15 +74,19 @@ void subject_kernels_json(const struct subject *s, struct jw *w);
 // The same in words for a person: "kernels: 12 product (oneDNN ...)", "kernels: none (why)"; "" when not asked for.
 void subject_kernels_text(const struct subject *s, struct str *out);
 
-// Uploads one batch of the workload as the inputs (frees the ones before).
+// Uploads one batch of texts, or one case of a program, as the inputs (frees the ones before).
 int subject_set_batch(struct subject *s, const struct workload *w, size_t batch, struct error *err);
 // The same for a program that looks at values: the rows that fill up the last batch have an empty mask.
 int subject_set_real_batch(struct subject *s, const struct workload *w, size_t batch, struct error *err);
 // Uploads `data` (what the parameter's shape says) as the input "thresholds" of module_calibration.
 int subject_set_thresholds(struct subject *s, const float *data, struct error *err);
-// Runs the program once on the inputs set and downloads result 0 ([batch, hidden], f32 or f64 as the module says).
-int subject_run(struct subject *s, void *out, size_t bytes, uint64_t *run_ns, struct error *err);
-// Runs all batches of the workload; out: n_texts rows of `hidden` doubles (rows past the last text are dropped).
+// The bytes of all results of one run.
+size_t subject_result_bytes(const struct subject *s);
+// Runs the program once on the inputs set and downloads all results, one behind the other, in the types that the module
+// says (of a model there is one, [batch, hidden]).
+int subject_run(struct subject *s, void *out, uint64_t *run_ns, struct error *err);
+// Runs all batches of the workload; out: n_texts rows of `hidden` doubles (rows past the last text are dropped), or all
+// results of a program, case after case (workload_values).
 int subject_run_all(struct subject *s, const struct workload *w, double *out, struct error *err);
 
 // What the instrumented program counted. counts: groups x 3 (clipped, not finite, flushed), scales: groups x 2

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/sha256.h"
+#include "ir/bind.h"
 
 static int join(const struct workload *w, const char *file, char *out, size_t n, struct error *err)
 {
@@ -208,6 +209,61 @@ static int open_parts(struct workload *w, const struct workload_options *o, stru
     return rc ? rc : encode_all(w, err);
 }
 
+// ---- programs
+
+static int refuse_text_options(const struct workload_options *o, struct error *err)
+{
+    const char *option = o->text_path || o->n_texts ? "--text" : o->batch ? "--batch" : o->seq ? "--seq" : NULL;
+    if (!option)
+        return 0;
+    return error_set(err, ERR_USAGE, option, "goes with a model directory; %s has shapes of its own and --inputs",
+                     o->directory);
+}
+
+static int open_program(struct workload *w, const struct workload_options *o, struct error *err)
+{
+    struct exported_options options = {.path = o->directory,
+                                       .weights = o->weights,
+                                       .inputs = o->inputs,
+                                       .weight_args = o->weight_args,
+                                       .seed = o->seed};
+    int rc = refuse_text_options(o, err);
+    w->program = arena_new(&w->arena, struct exported, 1, err);
+    if (rc || !w->program)
+        return rc ? rc : ERR_MEMORY;
+    rc = exported_open(w->program, &options, &w->checkpoint, &w->open_checkpoint, &w->arena, err);
+    w->n_texts = w->n_batches = w->program->n_cases;
+    w->batch = 1;
+    return rc;
+}
+
+int workload_module(const struct workload *w, struct module *m, struct error *err)
+{
+    struct bert_build how = {.batch = w->batch, .seq = w->seq, .first_layer = -1};
+    if (w->program) {
+        *m = w->program->module;
+        return 0;
+    }
+    int rc = bert_module(&w->bert, &how, m, err);
+    return rc ? rc : bind_check(m, &w->checkpoint, err);
+}
+
+size_t workload_values(const struct workload *w)
+{
+    return w->n_texts * (w->program ? w->program->values : (size_t)w->bert.config.hidden_size);
+}
+
+static int open_model(struct workload *w, const struct workload_options *o, struct error *err)
+{
+    const char *option = o->weights ? "--weights" : o->inputs ? "--inputs" : o->weight_args ? "--weight-args" : NULL;
+    if (option)
+        return error_set(err, ERR_USAGE, option, "goes with a program (.hlo.pb, .hlo.txt); %s is none", o->directory);
+    if (!dir_exists(w->directory))
+        return error_set(err, ERR_INPUT, *w->directory ? w->directory : "WORKLOAD",
+                         "is not a directory; a model directory holds config.json, model.safetensors and vocab.txt");
+    return open_parts(w, o, err);
+}
+
 int workload_open(struct workload *w, const struct workload_options *o, struct error *err)
 {
     memset(w, 0, sizeof *w);
@@ -226,12 +282,7 @@ int workload_open(struct workload *w, const struct workload_options *o, struct e
         return ERR_MEMORY;
     const char *slash = strrchr(w->directory, '/');
     w->name = slash && slash[1] ? slash + 1 : w->directory;
-    int rc = dir_exists(w->directory) ? 0
-                                      : error_set(err, ERR_INPUT, *w->directory ? w->directory : "WORKLOAD",
-                                                  "is not a directory; a model directory holds config.json, "
-                                                  "model.safetensors and vocab.txt");
-    if (!rc)
-        rc = open_parts(w, o, err);
+    int rc = program_is(w->directory) ? open_program(w, o, err) : open_model(w, o, err);
     if (rc)
         workload_close(w);
     return rc;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// An embedding model with the texts it is given: what qualify and embed run.
+// What qualify, bench and embed run: an embedding model with the texts it is given, or a program that somebody exported
+// with its weights and inputs.
 #ifndef LAB_WORKLOAD_H
 #define LAB_WORKLOAD_H
 
 #include "io/checkpoint.h"
+#include "lab/exported.h"
 #include "models/bert.h"
 #include "models/wordpiece.h"
 
@@ -17,7 +19,9 @@ struct text_facts {
 
 struct workload {
     struct arena arena;
-    const char *directory, *name; // as given, and its last part
+    const char *directory, *name; // as given, and its last part; of a program its file
+    // A program: its cases are what texts are to a model, each a batch of its own, and what only texts have is empty.
+    struct exported *program; // NULL: an embedding model
     struct bert bert;
     struct checkpoint checkpoint;
     struct wordpiece tokenizer;
@@ -38,19 +42,27 @@ struct workload {
 };
 
 struct workload_options {
-    const char *directory;
+    const char *directory;    // of a model; or the file of a program
     const char *text_path;    // one text on each line; "-" is standard input; NULL: no file
     const char *const *texts; // or n_texts texts in memory, which are copied
     size_t n_texts;
     bool keep_blank; // blank lines of the file are texts, too
     int64_t batch;   // 0: 32, fewer when there are fewer texts
     int64_t seq;     // 0: the longest text, up to the model's own limit
+    // Of programs (lab/exported.h).
+    const char *weights, *inputs, *weight_args;
+    uint64_t seed;
 };
 
-// Opens model, tokenizer and texts and encodes everything. ERR_INPUT for files, ERR_USAGE for batch and seq that the
-// model does not allow.
+// Opens model, tokenizer and texts and encodes everything; or a program with its weights and inputs. ERR_INPUT for
+// files, ERR_USAGE for batch and seq that the model does not allow, and for options of the other kind.
 int workload_open(struct workload *w, const struct workload_options *options, struct error *err);
 void workload_close(struct workload *w);
+
+// The module in f32, as it is run: `m` is initialised. ERR_INPUT as bert_module and bind_check.
+int workload_module(const struct workload *w, struct module *m, struct error *err);
+// Values of all results of everything: what subject_run_all writes.
+size_t workload_values(const struct workload *w);
 
 // Encodes the texts of one batch again into ids and mask (batch * seq each): what a request pays for.
 int workload_encode(const struct workload *w, size_t batch, int32_t *ids, int32_t *mask, struct error *err);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ir/hlo_import.h"
+#include "ir/policy.h"
 #include "worker/worker.h"
 
 int program_weight_args(const char *text, int64_t *first, int64_t *last, struct error *err)
@@ -119,7 +120,8 @@ int program_module(const struct program *p, struct module *m, struct error *err)
 {
     struct hlo_import_options o = {
         .name = p->file.path, .first_weight = p->first_weight, .last_weight = p->last_weight};
-    return hlo_import(&p->hlo, &o, m, err);
+    int rc = hlo_import(&p->hlo, &o, m, err);
+    return rc ? rc : module_orient_weights(m, err);
 }
 
 bool program_is_f32(const struct module *m)

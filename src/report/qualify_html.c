@@ -328,6 +328,11 @@ static const struct section {
      "Relative L2, largest difference and signal to noise over all elements; the lowest cosine over all texts; how far "
      "the ranking of texts by similarity agrees with f64.",
      qualify_table_errors, NULL, NULL},
+    {"outputs", "Outputs",
+     "Every output of the program by itself. Same: rows along the last dimension whose largest element is where f64 "
+     "has "
+     "it; of integers and truth values, elements that are equal.",
+     qualify_table_outputs, NULL, NULL},
     {"subsets", "Subsets", "The same measures where decisions are harder.", qualify_table_subsets, NULL, NULL},
     {"time", "Time",
      "Compilation, weight upload and the first call stand apart from the warmed samples. The interval of the median is "
@@ -373,6 +378,7 @@ static const struct section {
      "Per policy and module: values clipped, not finite or flushed to zero, the range of scales over the batches, and "
      "the weight channel that lost most.",
      qualify_table_diagnostics, NULL, NULL},
+    {"arguments", "Arguments", NULL, qualify_table_arguments, NULL, NULL},
     {"files", "Files", NULL, qualify_table_files, NULL, NULL},
 };
 
@@ -385,12 +391,17 @@ int report_qualify_html(struct str *out, const json_t *doc, const char *sha256, 
     head(out, result);
     decision(out, result);
     str_add(out, "<nav>");
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        if (!qualify_table_applies(sections[i].fill, result))
+            continue;
         str_addf(out, "<a href=\"#%s\">%s</a>", sections[i].id, sections[i].title);
+    }
     str_add(out, "<a href=\"#provenance\">Provenance</a></nav>\n");
     int rc = 0;
     for (size_t i = 0; i < n && !rc; i++) {
         const struct section *s = &sections[i];
+        if (!qualify_table_applies(s->fill, result))
+            continue;
         html_section(out, s->id, s->title, s->about);
         if (s->before)
             s->before(out, result);

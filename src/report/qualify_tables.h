@@ -52,6 +52,11 @@ void qualify_table_files(struct table *t, const json_t *result);
 // What of each quantised activation was clipped, and with which scales; which products the optimised program has.
 void qualify_table_activations(struct table *t, const json_t *result);
 void qualify_table_products(struct table *t, const json_t *result);
+// Of programs: every output under every policy, and what each argument is.
+void qualify_table_outputs(struct table *t, const json_t *result);
+void qualify_table_arguments(struct table *t, const json_t *result);
+// Whether a table has anything to say of this workload: texts have subsets, programs have outputs and arguments.
+bool qualify_table_applies(void (*fill)(struct table *, const json_t *), const json_t *result);
 void qualify_table_facts(struct table *t, const json_t *doc);
 
 #endif

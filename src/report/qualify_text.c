@@ -43,6 +43,7 @@ static void workload_line(struct str *s, const json_t *result)
     format_quantity(text, doc_quantity(result, "workload.weight_bytes"));
     str_addf(s, ", %s", text);
     add_count(s, result, "workload.texts", "; ", " texts");
+    add_count(s, result, "workload.cases", "; cases: ", "");
     add_count(s, result, "workload.batch", "; batch ", "");
     add_count(s, result, "workload.seq", " x ", " tokens");
     if (doc_number(result, "workload.truncated_texts") > 0)
@@ -127,7 +128,16 @@ int report_qualify_text(struct str *out, const json_t *doc, size_t width, bool c
         page_paragraph(&p, PAGE_WARN, "warning: ", doc_item_text(result, "host.warnings", i));
     str_add_char(out, '\n');
     int rc = table(&p, qualify_table_policies, result, TABLE_TEXT, err);
-    page_paragraph(&p, PAGE_DIM, "", "errors are against the same graph in f64; time is per batch, below 1 is faster");
+    bool outputs = qualify_table_applies(qualify_table_outputs, result);
+    page_paragraph(&p, PAGE_DIM, "",
+                   outputs
+                       ? "errors are against the same graph in f64, of the worst output; time is per run, below 1 is "
+                         "faster"
+                       : "errors are against the same graph in f64; time is per batch, below 1 is faster");
+    if (!rc && outputs) {
+        str_add_char(out, '\n');
+        rc = table(&p, qualify_table_outputs, result, TABLE_TEXT, err);
+    }
     notes(&p, result);
     str_add_char(out, '\n');
     if (qualify_why_any(result)) {
@@ -228,6 +238,8 @@ int report_qualify_markdown(struct str *out, const json_t *doc, struct error *er
     } sections[] = {
         {"Policies", "Errors are against the same graph in f64; time is per batch.", qualify_table_policies},
         {"Errors and the task", "", qualify_table_errors},
+        {"Outputs", "Same: rows whose largest element is where f64 has it; of integers, equal elements.",
+         qualify_table_outputs},
         {"Subsets", "", qualify_table_subsets},
         {"Time", "Every sample is in the record.", qualify_table_time},
         {"The whole request", "", qualify_table_request},
@@ -248,6 +260,7 @@ int report_qualify_markdown(struct str *out, const json_t *doc, struct error *er
          qualify_table_activations},
         {"Which products ran", "", qualify_table_products},
         {"What went wrong inside", "", qualify_table_diagnostics},
+        {"Arguments", "", qualify_table_arguments},
         {"Files", "", qualify_table_files},
     };
     const json_t *result = qualify_result(doc, err);
@@ -269,6 +282,8 @@ int report_qualify_markdown(struct str *out, const json_t *doc, struct error *er
     markdown_decision(out, result);
     int rc = 0;
     for (size_t i = 0; i < sizeof sections / sizeof *sections && !rc; i++) {
+        if (!qualify_table_applies(sections[i].fill, result))
+            continue;
         str_add_char(out, '\n');
         if (sections[i].title)
             str_addf(out, "## %s\n\n%s%s", sections[i].title, sections[i].about, *sections[i].about ? "\n\n" : "");

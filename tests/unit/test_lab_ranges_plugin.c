@@ -116,7 +116,7 @@ static void collect(struct bench *b, const struct worker_options *worker, struct
         REQUIRE_OK(subject_open_bound(&s, &b->r.workload, &m, "x", worker, &err), &err);
         for (size_t k = 0; k < b->r.workload.n_batches; k++) {
             REQUIRE_OK(subject_set_batch(&s, &b->r.workload, k, &err), &err);
-            REQUIRE_OK(subject_run(&s, raw, rows * columns * sizeof *raw, NULL, &err), &err);
+            REQUIRE_OK(subject_run(&s, raw, NULL, &err), &err);
             for (size_t r = 0; r < rows; r++) {
                 size_t text = k * 2 + r / 8;
                 if (text < b->r.workload.n_texts && b->r.workload.mask[(k * 2) * 8 + r]) {
