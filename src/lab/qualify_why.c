@@ -39,6 +39,17 @@ const char *qualify_command(struct qualify *q, const char *const *policies, size
         str_add(&s, " --text");
         add_word(&s, o->workload.text_path);
     }
+    const struct {
+        const char *option, *value;
+    } given[] = {{" --weights", o->workload.weights},
+                 {" --weight-args", o->workload.weight_args},
+                 {" --inputs", o->workload.inputs}};
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        if (given[i].value) {
+            str_add(&s, given[i].option);
+            add_word(&s, given[i].value);
+        }
+    }
     if (o->worker.device && strcmp(o->worker.device, "cpu") != 0) {
         str_add(&s, " --device");
         add_word(&s, o->worker.device);
@@ -269,7 +280,7 @@ static void quantisation(struct explain *e)
     figure(r, "passes_for_scales", s->count, "count", program);
     figure(r, "share_of_bytes", moved / n->bytes, "1", "moved / bytes of the program");
     struct policy y = e->p->policy;
-    if (s->count && !y.a_static) {
+    if (s->count && !y.a_static && !e->q->workload.program) { // static scales are made from texts
         y.a_static = true;
         y.a_grain = GRAIN_TENSOR;
         y.a_percentile = 100;
@@ -335,7 +346,9 @@ static void batch(struct explain *e)
     double rate = e->chip && rate_type < CHIP_TYPES ? chip_rate(e->chip, rate_type, CHIP_PER_DEVICE).value : NAN;
     double ridge = e->chip ? rate / chip_bandwidth(e->chip, CHIP_PER_DEVICE).value : NAN, intensity = flop / n->bytes;
     struct why_reason *r = reason(e, "batch", NULL);
+    bool exported = e->q->workload.program != NULL; // it has shapes of its own
     long long now = (long long)e->q->workload.batch, other = now * 4;
+    const char *what = exported ? "a run" : arena_printf(&e->q->arena, e->err, "batch %lld", now);
     if (isnan(ridge))
         r->text = arena_printf(&e->q->arena, e->err,
                                "%.3g product FLOP for each byte that it moves; where the ridge of this device lies is "
@@ -343,21 +356,21 @@ static void batch(struct explain *e)
                                intensity, e->chip ? "there is no rate for these products" : e->no_chip);
     else if (intensity < ridge)
         r->text = arena_printf(&e->q->arena, e->err,
-                               "batch %lld is too small to be bound by arithmetic: %.3g product FLOP a byte, below the "
+                               "%s is too small to be bound by arithmetic: %.3g product FLOP a byte, below the "
                                "ridge of %s at %.3g; what is done once in a call is spread over too few rows",
-                               now, intensity, label(e), ridge);
+                               what ? what : "", intensity, label(e), ridge);
     else {
         other = now > 4 ? now / 4 : 1;
         r->text = arena_printf(&e->q->arena, e->err,
-                               "batch %lld is bound by arithmetic: %.3g product FLOP a byte, above the ridge of %s at "
+                               "%s is bound by arithmetic: %.3g product FLOP a byte, above the ridge of %s at "
                                "%.3g; fewer stored bytes save no time there, only faster products do",
-                               now, intensity, label(e), ridge);
+                               what ? what : "", intensity, label(e), ridge);
     }
     figure(r, "intensity", intensity, "FLOP/B", "product FLOP / bytes of the optimised program");
     figure(r, "ridge", ridge, "FLOP/B",
            isnan(ridge) ? "no rate of these products is known for this device" : "rate of the products / bandwidth");
-    const char *more = arena_printf(&e->q->arena, e->err, "--batch %lld", other);
-    r->changes = "the batch";
+    const char *more = exported ? NULL : arena_printf(&e->q->arena, e->err, "--batch %lld", other);
+    r->changes = exported ? "the batch: the program exported with another one" : "the batch";
     r->command = compare_policies(e, e->wide->policy.name, e->p->policy.name, more);
 }
 
