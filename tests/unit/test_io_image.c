@@ -353,7 +353,7 @@ TEST(io_image_refuses_bombs)
     CHECK(strstr(err.message, "cannot hold its 8192 by 8192 pixels") != NULL);
 }
 
-// A picture that is refined without end: its last scan, over and over.
+// A picture that is begun without end: its first scan, over and over.
 TEST(io_image_refuses_scans_without_end)
 {
     struct error err = {0};
@@ -361,15 +361,17 @@ TEST(io_image_refuses_scans_without_end)
     str_init(&file);
     str_init(&many);
     REQUIRE_OK(file_read(&file, file_path("progressive.jpg"), 1 << 20, &err), &err);
-    size_t end = file.length - 2, scan = end; // of the image; the beginning of the last scan
-    while (scan > 0 && memcmp(file.text + scan, "\xFF\xDA", 2) != 0)
-        scan--;
+    // From its header to the tables of the next.
+    char *scan = memmem(file.text, file.length, "\xFF\xDA", 2);
+    REQUIRE(scan != NULL);
+    char *next = memmem(scan, file.length - (size_t)(scan - file.text), "\xFF\xC4", 2);
+    REQUIRE(next != NULL);
     for (int n = 400; n <= 600; n += 200) {
         str_clear(&many);
-        str_add_n(&many, file.text, scan);
+        str_add_n(&many, file.text, (size_t)(scan - file.text));
         for (int i = 0; i < n; i++)
-            str_add_n(&many, file.text + scan, end - scan);
-        str_add_n(&many, file.text + end, 2);
+            str_add_n(&many, scan, (size_t)(next - scan));
+        str_add_n(&many, next, file.length - (size_t)(next - file.text));
         CHECK_INT(decode(many.text, many.length, &err), n == 400 ? 0 : ERR_INPUT);
     }
     CHECK_STR(err.message, "the JPEG has more than 500 scans");
