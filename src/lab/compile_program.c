@@ -88,6 +88,8 @@ int compile_program_open(struct compile *c, struct error *err)
     int rc = program_weight_args(c->options.weight_args, &first, &last, err);
     if (!rc)
         rc = read_program(c, &given, err);
+    if (!rc)
+        rc = program_check_size(given.program, c->options.workload, err);
     for (size_t i = 0; i < c->n_cases && !rc; i++) {
         struct compile_case *k = &c->cases[i];
         // A program that is divided but does not say over how many would be compiled whole, without a word: then it is

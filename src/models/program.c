@@ -78,7 +78,10 @@ static int lower(const struct program_file *f, struct slice *hlo, struct arena *
     struct error e = {0};
     struct str out;
     str_init(&out);
-    int rc = worker_lower(&o, &p, &out, &failed, &e);
+    int rc = program_check_size(f->program, f->path, err);
+    if (rc)
+        return rc;
+    rc = worker_lower(&o, &p, &out, &failed, &e);
     *hlo = (struct slice){(const uint8_t *)out.text, out.length};
     if (!rc)
         rc = slice_copy(arena, hlo, err);

@@ -34,6 +34,8 @@ bool program_is_shardy(struct slice bytes); // whether values of it are divided 
 // Devices of the first mesh of Shardy that a translated program names (#sdy.mesh<["data"=2, "model"=4]>); 1 where there
 // is none.
 int64_t program_mesh_devices(struct slice hlo);
+// ERR_INPUT for what is too large for a worker to take.
+int program_check_size(struct slice program, const char *path, struct error *err);
 // Key `program` and its object: form, bytes, sha256, producer; null for no file.
 void program_file_json(const struct program_file *f, struct jw *w);
 

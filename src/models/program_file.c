@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/sha256.h"
 #include "models/program.h"
+#include "worker/worker.h"
 
 #define MAX_BYTES    ((size_t)4 << 30)
 #define MAX_SEARCHED ((size_t)256 << 20) // of a file whose name says nothing
@@ -159,6 +160,16 @@ int64_t program_mesh_devices(struct slice hlo)
         devices = digits && n > 0 ? multiply_saturated(devices, n) : devices;
     }
     return devices <= INT32_MAX ? devices : 1;
+}
+
+int program_check_size(struct slice program, const char *path, struct error *err)
+{
+    if (program.size <= WORKER_MAX_PROGRAM)
+        return 0;
+    return error_set(err, ERR_INPUT, path,
+                     "is a program of more than %zu MiB, which no compiler is given: make its weights arguments, in "
+                     "place of constants",
+                     WORKER_MAX_PROGRAM >> 20);
 }
 
 int program_file_read(struct program_file *f, const char *path, struct arena *arena, struct error *err)

@@ -23,6 +23,7 @@
 #define WORKER_MAX_RANK    16
 #define WORKER_MAX_ARGS    4096 // arguments or outputs of one program on one device
 #define WORKER_MAX_DEVICES 1024
+#define WORKER_MAX_PROGRAM ((size_t)1000 << 20) // bytes of a program's text
 
 struct worker;
 
