@@ -16,8 +16,9 @@ $(BUILD)/test-unit: $(call obj,$(UNIT_SRCS) $(filter-out src/cli/main.c,$(CLI_SR
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # Programs that command tests use: $(BUILD)/NAME-IN-PARTS from tests/tools/name_in_parts.c.
-TEST_TOOLS := $(BUILD)/make-tiny-model $(BUILD)/check-schema $(BUILD)/json-get $(BUILD)/random-draws $(BUILD)/bpe-encode
+TEST_TOOLS := $(BUILD)/make-tiny-model $(BUILD)/make-tiny-flux2 $(BUILD)/check-schema $(BUILD)/json-get $(BUILD)/random-draws $(BUILD)/bpe-encode
 $(BUILD)/make-tiny-model: $(call obj,tests/tools/make_tiny_model.c tests/unit/tiny_model.c)
+$(BUILD)/make-tiny-flux2: $(call obj,tests/tools/make_tiny_flux2.c tests/unit/tiny_flux2.c)
 $(BUILD)/check-schema: $(call obj,tests/tools/check_schema.c tests/unit/schema.c)
 $(BUILD)/json-get: $(call obj,tests/tools/json_get.c)
 $(BUILD)/random-draws: $(call obj,tests/tools/random_draws.c tests/unit/random_draws.c)

@@ -17,6 +17,7 @@
     X(devices)                                                                                                         \
     X(embed)                                                                                                           \
     X(help)                                                                                                            \
+    X(image)                                                                                                           \
     X(precision)                                                                                                       \
     X(price)                                                                                                           \
     X(probe)                                                                                                           \

@@ -106,6 +106,8 @@ static int compile(struct klein *k, enum klein_part part, struct error *err)
     if (!rc) {
         k->figures[part].compile_ns = k->stages[part].program.compile_ns;
         k->figures[part].temporary_bytes = stage_temporary_bytes(&k->stages[part]);
+        for (int i = 0; i < KERNEL_KINDS; i++)
+            k->kernels.count[i] += k->stages[part].kernels.count[i];
     }
     return rc;
 }
@@ -339,6 +341,8 @@ int klein_open(struct klein *k, const struct klein_options *o, const struct prog
         rc = make_tables(k, err);
     if (!rc)
         rc = start_worker(k, o, err);
+    if (!rc) // by the weights alone, before minutes of compiling
+        rc = check_memory(k, o->memory_bytes, err);
     for (int i = 0; i < KLEIN_PARTS && !rc; i++) {
         // The encoder is compiled for each reference; cold programs when their turn comes.
         if (i != KLEIN_ENCODE && (k->serving != KLEIN_COLD || i == KLEIN_UPDATE))

@@ -89,6 +89,7 @@ struct klein {
     int latents;                     // [batch, tokens, channels]
     int reference;                   // [1, tokens of all references, channels]
     int scalars[FLUX2_MAX_STEPS][2]; // each step's number and delta
+    struct kernels_chosen kernels;   // of all parts together
     int64_t needed_bytes;            // that was asked for before loading
 };
 

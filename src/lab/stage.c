@@ -275,3 +275,20 @@ int stage_download(struct stage *s, int i, int buffer, void *bytes, struct error
 {
     return worker_download(s->worker, buffer, bytes, (size_t)shape_bytes(stage_result(s, i)), err);
 }
+
+void stage_kernels_json(struct jw *w, const struct worker *worker, const struct kernels_chosen *chosen)
+{
+    const struct worker_info *i = worker_info(worker);
+    jw_key(w, "kernels");
+    jw_object(w);
+    jw_kv_string(w, "with", i->kernels);
+    jw_kv_string(w, "absent", i->no_kernels);
+    jw_key(w, "calls");
+    jw_object(w);
+    for (int k = 0; k < KERNEL_KINDS; k++) {
+        if (chosen->count[k])
+            jw_kv_int(w, kernel_name((enum kernel_kind)k), chosen->count[k]);
+    }
+    jw_object_end(w);
+    jw_object_end(w);
+}

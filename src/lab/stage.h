@@ -4,6 +4,7 @@
 #ifndef LAB_STAGE_H
 #define LAB_STAGE_H
 
+#include "base/json.h"
 #include "io/checkpoint.h"
 #include "ir/module.h"
 #include "kernels/choose.h"
@@ -54,6 +55,9 @@ int stage_run(struct stage *s, int *outputs, struct error *err);
 // The shape of result i, and its bytes on the host.
 const struct shape *stage_result(const struct stage *s, int i);
 int stage_download(struct stage *s, int i, int buffer, void *bytes, struct error *err);
+
+// The key "kernels": what our CPU kernels compute with (null: none), why there are none, and the calls of each kind.
+void stage_kernels_json(struct jw *w, const struct worker *worker, const struct kernels_chosen *chosen);
 
 // The same sizes on the wire.
 struct worker_shape stage_wire_shape(const struct shape *s);

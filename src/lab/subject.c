@@ -8,14 +8,8 @@
 #include "base/clock.h"
 #include "ir/bind.h"
 #include "ir/retype.h"
+#include "lab/stage.h"
 #include "num/convert.h"
-
-static struct worker_shape wire_shape(const struct shape *s)
-{
-    struct worker_shape out = {.dtype = s->dtype, .rank = s->rank};
-    memcpy(out.dims, s->dims, sizeof s->dims);
-    return out;
-}
 
 static int compile(struct subject *s, const struct module *m, struct worker_executable *out, struct str *text,
                    bool want_optimized, struct worker_program *source, struct error *err)
@@ -33,7 +27,7 @@ static int compile(struct subject *s, const struct module *m, struct worker_exec
         m = &called;
     }
     for (int i = 0; i < m->n_parameters; i++)
-        shapes[i] = wire_shape(&m->instructions[m->parameters[i].instruction].shape);
+        shapes[i] = stage_wire_shape(&m->instructions[m->parameters[i].instruction].shape);
     int rc = module_print(m, text, err);
     if (rc)
         return rc;
@@ -73,7 +67,7 @@ static int upload_view(struct subject *s, const struct checkpoint *c, const stru
         .fd = c->files[v->file].fd,
         .offset = v->offset,
         .bytes = v->bytes,
-        .shape = wire_shape(parameter_shape(s, i)),
+        .shape = stage_wire_shape(parameter_shape(s, i)),
         .name = v->name,
     };
     struct worker_upload_result result;
@@ -86,7 +80,7 @@ static int upload_view(struct subject *s, const struct checkpoint *c, const stru
 static int upload_bytes(struct subject *s, int i, const void *data, struct error *err)
 {
     const struct shape *shape = parameter_shape(s, i);
-    struct worker_tensor t = {.fd = -1, .shape = wire_shape(shape), .name = s->module.parameters[i].name};
+    struct worker_tensor t = {.fd = -1, .shape = stage_wire_shape(shape), .name = s->module.parameters[i].name};
     struct worker_upload_result result;
     int rc = worker_upload_bytes(s->worker, data, (size_t)shape_bytes(shape), &t, &s->args[i], &result, err);
     if (!rc)
@@ -269,7 +263,7 @@ void subject_close(struct subject *s)
 static int set_input(struct subject *s, int parameter, const void *data, struct error *err)
 {
     const struct shape *shape = &s->module.instructions[s->module.parameters[parameter].instruction].shape;
-    struct worker_tensor t = {.fd = -1, .shape = wire_shape(shape), .name = s->module.parameters[parameter].name};
+    struct worker_tensor t = {.fd = -1, .shape = stage_wire_shape(shape), .name = s->module.parameters[parameter].name};
     if (s->args[parameter] >= 0) {
         int rc = worker_free(s->worker, s->args[parameter], err);
         s->args[parameter] = -1;
@@ -418,19 +412,7 @@ int subject_run_all(struct subject *s, const struct workload *w, double *out, st
 
 void subject_kernels_json(const struct subject *s, struct jw *w)
 {
-    const struct worker_info *i = worker_info(s->worker);
-    jw_key(w, "kernels");
-    jw_object(w);
-    jw_kv_string(w, "with", i->kernels);
-    jw_kv_string(w, "absent", i->no_kernels);
-    jw_key(w, "calls");
-    jw_object(w);
-    for (int k = 0; k < KERNEL_KINDS; k++) {
-        if (s->kernels.count[k])
-            jw_kv_int(w, kernel_name((enum kernel_kind)k), s->kernels.count[k]);
-    }
-    jw_object_end(w);
-    jw_object_end(w);
+    stage_kernels_json(w, s->worker, &s->kernels);
 }
 
 void subject_kernels_text(const struct subject *s, struct str *out)

@@ -6,6 +6,7 @@
 #include "ir_test.h"
 #include "lab/klein.h"
 #include "num/random.h"
+#include "tiny_flux2.h"
 #include "worker_test.h"
 
 struct reference {
@@ -41,11 +42,12 @@ static const json_t *case_named(const struct reference *r, const char *name)
     return NULL;
 }
 
-// What a run is held to: relative distances, as root mean squares.
+// What runs, and what it is held to: relative distances, as root mean squares.
 struct bounds {
-    const char *policy; // NULL: f64
-    double wide;        // from diffusers with everything in f64
-    double plain;       // from diffusers in f64 with its f32 norms, softmax, rotary tables
+    const char *policy;  // NULL: f64
+    const char *weights; // NULL: tiny:1, resident; else these, staged
+    double wide;         // from diffusers with everything in f64
+    double plain;        // from diffusers in f64 with its f32 norms, softmax, rotary tables
 };
 
 struct progress_of {
@@ -119,10 +121,10 @@ static void check_image(const struct reference *r, const struct klein *k, const 
 
 static struct klein_options options_of(const struct reference *r, const json_t *c, const struct bounds *b)
 {
-    struct klein_options o = {.weights = {.weights = "tiny:1"},
+    struct klein_options o = {.weights = {.weights = b->weights ? b->weights : "tiny:1"},
                               .worker = {.compile_timeout_s = 600},
                               .policy = b->policy,
-                              .serving = KLEIN_RESIDENT,
+                              .serving = b->weights ? KLEIN_STAGED : KLEIN_RESIDENT,
                               .height = json_integer_value(json_object_get(r->f.root, "height")),
                               .width = json_integer_value(json_object_get(r->f.root, "width")),
                               .steps = json_integer_value(json_object_get(c, "steps")),
@@ -166,27 +168,90 @@ static void run_case(const char *name, const struct bounds *b)
     ir_fixture_close(&r.f);
 }
 
-// f64: sums in another order, through four steps of a transformer. Against diffusers as it is: its rotary angles for text
-// are f32 products, which are 3e-5 off at position 511, and its norms and softmax are of f32; that makes 1.6e-6 of the
-// latents (the script prints it), 4.3e-6 with guidance, which multiplies it by four.
+// f64: sums in another order, through four steps of a transformer. Against diffusers as it is: its rotary angles for
+// text are f32 products, which are 3e-5 off at position 511, and its norms and softmax are of f32; that makes 1.6e-6 of
+// the latents (the script prints it), 4.3e-6 with guidance, which multiplies it by four.
 TEST(lab_klein_plugin_references_in_f64_equal_diffusers)
 {
-    run_case("references", &(struct bounds){NULL, 1e-12, 3e-6});
+    run_case("references", &(struct bounds){NULL, NULL, 1e-12, 3e-6});
 }
 
 TEST(lab_klein_plugin_guidance_in_f64_equals_diffusers)
 {
-    run_case("guidance", &(struct bounds){NULL, 1e-12, 1e-5});
+    run_case("guidance", &(struct bounds){NULL, NULL, 1e-12, 1e-5});
 }
 
 // f32: 1e-4 is what is asked of latents and images; rounding makes some 1e-6.
 TEST(lab_klein_plugin_pipeline_in_f32_is_near)
 {
-    run_case("text", &(struct bounds){"f32", 2e-5, 2e-5});
+    run_case("text", &(struct bounds){"f32", NULL, 2e-5, 2e-5});
 }
 
 // bf16: 30 dB are asked of latents: 3.2e-2. diffusers itself in bf16 is at 34 dB.
 TEST(lab_klein_plugin_pipeline_in_bf16_is_near)
 {
-    run_case("text", &(struct bounds){"bf16", 3.2e-2, 3.2e-2});
+    run_case("text", &(struct bounds){"bf16", NULL, 3.2e-2, 3.2e-2});
+}
+
+// The same weights in the files of Black Forest Labs, at odd places, each component dropped when it has run.
+TEST(lab_klein_plugin_staged_from_single_files_is_the_same)
+{
+    struct error err = {0};
+    char dir[1100], file[1200];
+    snprintf(dir, sizeof dir, "%s/files", test_dir());
+    snprintf(file, sizeof file, "%s/transformer.safetensors", dir);
+    const struct tiny_flux2_options o = {.seed = 1, .bfl = true, .unaligned = true};
+    REQUIRE_OK(tiny_flux2_write(dir, &o, &err), &err);
+    run_case("text", &(struct bounds){"bf16", file, 3.2e-2, 3.2e-2});
+}
+
+// Values that overflow stop the run, and where they came up is said; two images at once, in int8.
+TEST(lab_klein_plugin_names_the_step_that_is_not_finite)
+{
+    struct error err = {0};
+    struct klein k;
+    char dir[1100];
+    snprintf(dir, sizeof dir, "%s/folder", test_dir());
+    REQUIRE_OK(tiny_flux2_write(dir, &(struct tiny_flux2_options){.seed = 1, .huge = "norm_out.linear.weight"}, &err),
+               &err);
+    const struct klein_options o = {.weights = {.weights = dir},
+                                    .worker = {.compile_timeout_s = 600},
+                                    .policy = "w8a8",
+                                    .serving = KLEIN_COLD,
+                                    .height = 32,
+                                    .width = 48,
+                                    .batch = 2,
+                                    .guidance = NAN};
+    int32_t *tokens = calloc(512, sizeof *tokens), *mask = calloc(512, sizeof *mask);
+    float *noise = calloc(2 * 6 * 16, sizeof *noise);
+    for (int i = 0; i < 20; i++)
+        tokens[i] = mask[i] = 1;
+    noise[3] = noise[97] = 1;
+    REQUIRE_OK(klein_open(&k, &o, NULL, &err), &err);
+    REQUIRE_OK(klein_text(&k, tokens, mask, NULL, &err), &err);
+    CHECK_INT(klein_denoise(&k, noise, NULL, NULL, NULL, &err), ERR_DEVICE);
+    if (!CHECK(strstr(err.message, "latents after step 1 of 4 of the transformer") != NULL))
+        printf("  %s\n", err.message);
+    klein_close(&k);
+    free(tokens);
+    free(mask);
+    free(noise);
+}
+
+TEST(lab_klein_plugin_says_how_much_memory_it_needs)
+{
+    struct error err = {0};
+    struct klein k;
+    const struct klein_options o = {.weights = {.weights = "random:1"},
+                                    .policy = "bf16",
+                                    .height = 256,
+                                    .width = 256,
+                                    .guidance = NAN,
+                                    .memory_bytes = 8000000000};
+    CHECK_INT(klein_open(&k, &o, NULL, &err), ERR_MEMORY);
+    // 14.079 GB of weights, half a gigabyte beside them; the transformer alone is 7.751.
+    const char *want = "needs 14.6 GB of memory (14.1 GB of weights, 0.5 GB while it runs) and 8.0 GB are free";
+    if (!CHECK(strstr(err.message, want) != NULL))
+        printf("  %s\n", err.message);
+    klein_close(&k);
 }

@@ -19,6 +19,7 @@ struct tiny_flux2_options {
     const char *drop;          // NULL, or a tensor that is left out
     const char *extra;         // NULL, or one that is too many
     const char *fp8;           // NULL, or one that is stored as fp8
+    const char *huge;          // NULL, or one whose values are the largest of bf16
     int64_t text_hidden;       // 0, or what text_encoder/config.json says
 };
 
