@@ -247,6 +247,42 @@ static int print_sent(struct cli *cli, const struct price *p, const struct layou
     return table_end(cli, &t, err);
 }
 
+// Which links each way of a mixture takes, and what it sends in a request.
+static int print_ways(struct cli *cli, const struct layouts *l, struct error *err)
+{
+    struct table t;
+    bool any = false;
+    static const char *const titles[] = {"weights", "sent", "ports", "links"};
+    static const char *const units[] = {"GB", "MB", "us", "us"};
+    table_init(&t);
+    table_column(&t, "a request", NULL, TABLE_LEFT, 0);
+    table_column(&t, "ways", NULL, TABLE_LEFT, 0);
+    for (int i = 0; i < 4; i++) {
+        table_column(&t, titles[i], units[i], TABLE_RIGHT, 1);
+        table_origin(&t, ORIGIN_DERIVED);
+    }
+    table_column(&t, "over", NULL, TABLE_LEFT, 2);
+    for (int i = 0; i < l->n; i++) {
+        const struct layout_price *row = &l->rows[i];
+        for (int k = 0; k < row->n_ways && row->n_ways > 1 && !row->reason; k++) {
+            const struct layout_way *way = &row->ways[k];
+            any = true;
+            table_row(&t);
+            table_cell(&t, row->name);
+            table_cellf(&t, "%s=%lld", layout_axis_name(way->axis), (long long)way->ways);
+            table_number(&t, row->weight_bytes / 1e9, NULL);
+            table_number(&t, way->bytes / 1e6, NULL);
+            table_number(&t, way->ports_s * 1e6, NULL);
+            table_number(&t, way->topology_s * 1e6, NULL);
+            table_cell(&t, way->place);
+        }
+    }
+    if (any)
+        return table_end(cli, &t, err);
+    table_release(&t);
+    return 0;
+}
+
 static int print_layouts(struct cli *cli, struct price *p, struct error *err)
 {
     int rc = 0;
@@ -260,6 +296,8 @@ static int print_layouts(struct cli *cli, struct price *p, struct error *err)
             rc = print_ranking(cli, &l, err);
         if (!rc)
             rc = print_sent(cli, p, &l, err);
+        if (!rc)
+            rc = print_ways(cli, &l, err);
         for (int i = 0; !rc && (note = layouts_note(p, &l, i, err)) != NULL; i++)
             wrap_text(&cli->out, note, 0, 0, cli->width);
     }
@@ -503,7 +541,9 @@ static const struct option options[] = {
      .kind = OPTION_STRINGS,
      .argument = "LAYOUT",
      .words = layout_words,
-     .help = "of the chips of a slice: dp, fsdp, tp, tp+sp, ulysses, ring, ep; all of them when not given"},
+     .help = "of the chips of a slice: dp, fsdp, tp, tp+sp, ulysses, ring, ep over all of them (each in turn when not "
+             "given), or "
+             "several, as in dp=2,tp=4"},
     {.name = "policy",
      .kind = OPTION_STRING,
      .argument = "POLICY",

@@ -97,7 +97,7 @@ static int check_while(const struct module *m, const struct instruction *in, con
 
 static int check_case(const struct module *m, const struct instruction *in, const struct shape *s, struct error *err)
 {
-    struct shape first[OP_MAX_OPERANDS];
+    struct shape first[OP_MAX_OPERANDS] = {{0}};
     if (in->n_regions < 1 || (s[0].dtype == DT_PRED && in->n_regions != 2))
         return BAD("has %d branches", in->n_regions);
     int n = module_n_results(m, in);
@@ -116,7 +116,7 @@ static int check_case(const struct module *m, const struct instruction *in, cons
 // Two scalars of each operand's type: beside each other for a sort, all of one side first for a reduction.
 static int check_scalars(const struct module *m, const struct instruction *in, const struct shape *s, struct error *err)
 {
-    struct shape scalars[2 * OP_MAX_OPERANDS];
+    struct shape scalars[2 * OP_MAX_OPERANDS] = {{0}};
     bool sort = in->op == OP_SORT;
     int n = sort ? in->n_operands : in->n_operands / 2;
     if (in->n_regions != 1)
@@ -178,7 +178,7 @@ static int check_name(const struct module *m, const struct instruction *in, int 
 int module_check(const struct module *m, const struct instruction *in, int index, struct shape *shape,
                  struct error *err)
 {
-    struct shape shapes[OP_MAX_OPERANDS];
+    struct shape shapes[OP_MAX_OPERANDS] = {{0}};
     if (in->n_operands < 0 || in->n_operands > OP_MAX_OPERANDS || in->region < 0 ||
         (in->region && in->region >= m->n_regions))
         return BAD("instruction %d is malformed", index);

@@ -202,7 +202,7 @@ static void forget(struct rewrite *w, const int *regions, int n)
 int rewrite_owner(struct rewrite *w, const struct instruction *in, const int *operands)
 {
     struct rewrite_sum sums[OP_MAX_OPERANDS];
-    int all[OP_MAX_OPERANDS], regions[OP_MAX_OPERANDS], n = in->n_operands, n_sums = 0;
+    int all[OP_MAX_OPERANDS] = {0}, regions[OP_MAX_OPERANDS] = {0}, n = in->n_operands, n_sums = 0;
     struct builder *b = &w->b;
     bool loop = in->op == OP_WHILE, branches = in->op == OP_CASE;
     rewrite_place(w, in);

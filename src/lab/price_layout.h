@@ -4,7 +4,7 @@
 #define LAB_PRICE_LAYOUT_H
 
 #include "lab/price.h"
-#include "plan/collective.h"
+#include "plan/mesh.h"
 
 enum { PRICE_MAX_LAYOUTS = 16 };
 
@@ -15,9 +15,20 @@ struct layout_part {
     struct collective_cost comms; // each time
 };
 
+// What the chips of one way send each other.
+struct layout_way {
+    enum layout_axis axis;
+    int64_t ways;
+    const char *place;                 // the links it takes: "4 of axis 2, a line"
+    double bytes, ports_s, topology_s; // in a request, into each chip
+};
+
 struct layout_price {
-    const char *name;   // "fsdp, gathered once"
-    const char *reason; // why this layout cannot be; NULL: it can
+    const char *name; // "fsdp, gathered once", "dp=2,tp=4"
+    struct layout_way ways[LAYOUT_AXES];
+    int n_ways;
+    double weight_bytes; // on each chip
+    const char *reason;  // why this layout cannot be; NULL: it can
     struct layout_part parts[MODEL_MAX_PARTS];
     double chips;                      // that have a share of the request
     double math_s, memory_s;           // of a request, on each of these
@@ -33,9 +44,9 @@ struct layouts {
     int n;
 };
 
-// Every layout of the presets, or those given ("tp", "tp+sp", "ulysses": one kind over all chips), for a target of more
-// than one chip. ERR_USAGE for layouts that are not known or mix kinds, ERR_INPUT where nothing is published about the
-// links.
+// Every layout of the presets, or those given, for a target of more than one chip: one kind over all chips ("tp",
+// "tp+sp", "ulysses"), or several, each over links of its own ("dp=2,tp=4"; mesh.h). ERR_USAGE for layouts that are not
+// known or do not fit the slice, ERR_INPUT where nothing is published about the links.
 int price_layouts(struct price *p, const struct chip_target *target, const char *const *layouts, size_t n_layouts,
                   struct layouts *out, struct error *err);
 // Sentences that belong beside the figures: which slice, which bound, which published figures differ; NULL past the

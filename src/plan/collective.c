@@ -7,7 +7,7 @@
 #define HOP_S     1e-6
 #define DCN_BYTES 2.5e10
 
-static void count_links(struct network *n)
+void network_count_links(struct network *n)
 {
     int longest = 0;
     n->fewest_links = 0;
@@ -17,7 +17,7 @@ static void count_links(struct network *n)
         if (n->extent[i] > n->extent[longest])
             longest = i;
     }
-    n->cut_links = n->wraps[longest] && n->extent[longest] > 2 ? 2 : 1;
+    n->cut_links = n->axes > 0 && n->wraps[longest] && n->extent[longest] > 2 ? 2 : 1;
     for (int i = 0; i < n->axes; i++)
         n->cut_links *= i == longest ? 1 : n->extent[i];
     if (!n->axes) { // a switch: half the chips send to the other half
@@ -45,7 +45,7 @@ int network_of(const struct chip_target *t, struct network *out, struct error *e
     }
     if (t->hosts > 0)
         out->dcn = DCN_BYTES * t->hosts / slices;
-    count_links(out);
+    network_count_links(out);
     return 0;
 }
 
@@ -99,5 +99,17 @@ struct collective_cost collective_cost(const struct network *n, enum collective 
     c.topology_s = fmax(inside, latency);
     if (n->slices > 1)
         c.topology_s += between_slices(n, op, bytes) / n->dcn;
+    return c;
+}
+
+struct collective_cost collective_hand_over(const struct network *n, double bytes, double count)
+{
+    struct collective_cost c = {.bytes = bytes};
+    if (n->chips * n->slices < 2 || !(bytes > 0))
+        return (struct collective_cost){0};
+    c.ports_s = bytes / (n->ports * n->link);
+    c.topology_s = fmax(bytes / n->link, count * HOP_S);
+    if (n->slices > 1)
+        c.topology_s = fmax(c.topology_s, bytes * n->chips / n->dcn);
     return c;
 }

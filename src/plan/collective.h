@@ -37,6 +37,9 @@ struct network {
 // ERR_INPUT with the reason where nothing is published about the chip's links.
 int network_of(const struct chip_target *target, struct network *out, struct error *err);
 
+// Counts fewest_links and cut_links anew, from extents, wraps and ports.
+void network_count_links(struct network *n);
+
 struct collective_cost {
     double bytes;      // into each chip
     double ports_s;    // these bytes through all ports of a chip at once: what a torus that wraps everywhere could do
@@ -44,5 +47,8 @@ struct collective_cost {
 };
 // `bytes` in all whole arrays together, moved by `count` collectives. 1 us a hop.
 struct collective_cost collective_cost(const struct network *n, enum collective op, double bytes, double count);
+
+// `bytes` from every chip of a stage to its like in the next, `count` times: over one link, or between slices.
+struct collective_cost collective_hand_over(const struct network *n, double bytes, double count);
 
 #endif
