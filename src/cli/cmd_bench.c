@@ -441,7 +441,8 @@ static const char *const description[] = {
     "WORKLOAD is builtin:gemm:MxKxN:TYPE, builtin:copy:N, builtin:minilm (random data), or a model directory, which "
     "with "
     "--text runs on its own weights and the first texts of the file.",
-    "Or it is a program that was exported, an HLO module before any optimisation (.hlo.pb, .txt), which runs on "
+    "Or it is a program that was exported, StableHLO (.mlir) or an HLO module before any optimisation (.hlo.pb, .txt), "
+    "which runs on "
     "--weights and the first case of --inputs, or on random ones.",
     "--calibrate measures products and a copy on this machine and keeps them in the user's cache: the chip `local`. "
     "Its "

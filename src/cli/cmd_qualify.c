@@ -61,7 +61,8 @@ static const char *const description[] = {
     "in f64, measures all of them in interleaved rounds, and says which policy to ship.",
     "WORKLOAD is a directory in Hugging Face layout (config.json, model.safetensors, vocab.txt) of a BERT sentence "
     "embedding model. The task is retrieval: every text of the file is a query over the others.",
-    "Or it is a program of your own, an HLO module as it was exported (.hlo.pb, .hlo.txt), with --weights and "
+    "Or it is a program of your own as it was exported, StableHLO (.mlir) or an HLO module (.hlo.pb, .hlo.txt), with "
+    "--weights and "
     "--inputs: "
     "every output is compared with that of f64, and the numbers are those of the worst one; top1 is then the share of "
     "rows (last dimension) whose largest element is where f64 has it. docs/from-jax.md shows the way from JAX.",

@@ -4,7 +4,7 @@
     $(tests/oracle/venv torchax) tests/oracle/torch_program.py      writes tests/fixtures/lab/torch/
 
 encoder.mlir: two layers of attention and MLP behind an embedding, as the portable artifact of jax.export, with module names as
-scopes. encoder.safetensors: its parameters and buffers by their names in the model. inputs.npz: tokens. expected.npz: the
+scopes. encoder.safetensors: its parameters and buffers by their names in the model. inputs.npz: tokens, by position. expected.npz: the
 output of the model itself, in PyTorch.
 """
 import os
@@ -82,7 +82,7 @@ with open(os.path.join(OUT, "encoder.mlir"), "wb") as file:
     file.write(exported.mlir_module_serialized)
 weights = {name: np.asarray(state) for name, state in zip(names, states)}
 safetensors.numpy.save_file(weights, os.path.join(OUT, "encoder.safetensors"))
-np.savez(os.path.join(OUT, "inputs.npz"), tokens=x.numpy())
+np.savez(os.path.join(OUT, "inputs.npz"), x.numpy())
 with torch.no_grad():
     np.savez(os.path.join(OUT, "expected.npz"), embedding=model(x).numpy())
 with open(os.path.join(OUT, "VERSIONS"), "w", encoding="utf-8") as file:
