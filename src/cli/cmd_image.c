@@ -245,9 +245,8 @@ static const struct option options[] = {
      .kind = OPTION_STRINGS,
      .argument = "IMAGE",
      .complete = COMPLETE_FILE,
-     .help =
-         "a PNG or JPEG to go by; may be given again. Sides are cut to multiples of 16, large ones scaled down to a "
-         "megapixel"},
+     .help = "a PNG or JPEG to go by; sides are cut to multiples of 16, large ones scaled down to a "
+             "megapixel"},
     {.name = "noise",
      .kind = OPTION_STRING,
      .argument = "KIND",
