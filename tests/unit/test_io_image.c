@@ -331,14 +331,12 @@ TEST(io_image_refuses_bombs)
 {
     struct error err = {0};
     struct str file;
-    struct rlimit limit = {(rlim_t)1 << 28, (rlim_t)1 << 28};
     str_init(&file);
     REQUIRE_OK(file_read(&file, file_path("rgb444.jpg"), 1 << 20, &err), &err);
     // The frame header: FF C0, length, precision, height, width.
     char *frame = memmem(file.text, file.length, "\xFF\xC0\x00\x11\x08", 5);
     REQUIRE(frame != NULL);
     memcpy(frame + 5, "\x20\x00\x20\x00", 4);
-    CHECK_INT(setrlimit(RLIMIT_AS, &limit), 0);
     CHECK_INT(decode(file.text, file.length, &err), ERR_INPUT);
     CHECK(strstr(err.message, "cannot hold its 8192 by 8192 pixels") != NULL);
     memcpy(frame + 5, "\xFF\x00\xFF\x00", 4);
