@@ -167,7 +167,8 @@ def write_texts(tokenizer, head):
             ids = ids_of(tokenizer, t)
             shown = " ".join(map(str, ids)) if i < 150 else digest(ids)
             decoded = hashlib.sha256(tokenizer.decode(ids, skip_special_tokens=i % 2 == 1).encode()).hexdigest()[:12]
-            f.write("%d\t%d\t%s\t%s\t%s\n" % (len(ids), invalid_sequences(t), shown, decoded, escape(t)))
+            words = len(set(tokenizer.encode(t.decode("utf-8", "replace"), add_special_tokens=False).word_ids))
+            f.write("%d %d\t%d\t%s\t%s\t%s\n" % (len(ids), words, invalid_sequences(t), shown, decoded, escape(t)))
     return len(texts)
 
 

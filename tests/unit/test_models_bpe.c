@@ -61,14 +61,15 @@ static bool check_text(const struct bpe *b, char *cells[5], int number)
     struct bpe_info info;
     struct str decoded;
     char hex[65];
-    size_t n = fixture_unescape(cells[4]);
+    char *words;
+    size_t n = fixture_unescape(cells[4]), n_ids = strtoul(cells[0], &words, 10);
     if (bpe_encode(b, cells[4], n, ids, MAX_IDS, &info, &err))
         return CHECK(false);
     str_init(&decoded);
     bool good = bpe_decode(b, ids, info.n_ids, number % 2 == 1, &decoded, &err) == 0;
     digest(str_text(&decoded), decoded.length, hex);
-    good = good && same_ids(cells[2], ids, info.n_ids) && strcmp(hex, cells[3]) == 0 &&
-           info.n_ids == strtoul(cells[0], NULL, 10) && info.n_full == info.n_ids && !info.truncated &&
+    good = good && same_ids(cells[2], ids, info.n_ids) && strcmp(hex, cells[3]) == 0 && info.n_ids == n_ids &&
+           info.n_words == strtoul(words, NULL, 10) && info.n_full == info.n_ids && !info.truncated &&
            info.invalid_utf8 == strtoul(cells[1], NULL, 10);
     if (!good)
         printf("  text %d: \"%.*s\" gives %zu ids, decoded \"%s\"\n", number, (int)n, cells[4], info.n_ids,
