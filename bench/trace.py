@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole commands on one large profile, in turns: trace.py ASSAY WALK LOGDIR PROFILE. What counts is the ratio of the times
 of the same turn."""
+import contextlib
 import os
 import shutil
 import statistics
@@ -17,6 +18,9 @@ FLOOR = "walking the bytes, 1 thread"
 
 def run(command):
     """Seconds, and seconds of processors (the program's and the system's), of one call."""
+    if "-o" in command:  # to free a file of the round before, once the new one takes its place, is no conversion
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(command[command.index("-o") + 1])
     begin = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)

@@ -111,6 +111,25 @@ static inline uint8_t *number(uint8_t *at, uint32_t field, uint64_t v)
     return pb_varint_at(pb_varint_at(at, field << 3 | PB_VARINT), v);
 }
 
+// The same of a number whose length is anybody's guess: without a branch for each of its bytes. Behind `at` is room for
+// ten.
+static inline uint8_t *any_number(uint8_t *at, uint32_t field, uint64_t v)
+{
+    at = pb_varint_at(at, field << 3 | PB_VARINT);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    if (v >> 56 == 0) {
+        size_t n = pb_varint_size(v);
+        v = (v & 0x000000000fffffff) | (v & 0x00fffffff0000000) << 4;
+        v = (v & 0x00003fff00003fff) | (v & 0x0fffc0000fffc000) << 2;
+        v = (v & 0x007f007f007f007f) | (v & 0x3f803f803f803f80) << 1;
+        v |= 0x8080808080808080 & (((uint64_t)1 << 8 * (n - 1)) - 1);
+        memcpy(at, &v, 8);
+        return at + n;
+    }
+#endif
+    return pb_varint_at(at, v);
+}
+
 static uint64_t sequence(const struct form_plane *p, unsigned stream)
 {
     return (uint64_t)(p->pid - 1) * FORM_STREAMS + stream + 1;
@@ -305,46 +324,45 @@ static inline void add_stat(struct perfetto *p, struct str *out, int64_t id, con
     str_use(out, (char *)at);
 }
 
-// At most 10 bytes. Before `at` lie at least five others, of the statistic, and behind `to` is room: so most take one
-// load and one store.
-static inline uint8_t *copy_value(uint8_t *to, const uint8_t *at, size_t n)
+// The value of a statistic of an event, of 1 to 8 bytes, with what stands behind it zero. Before it lie at least seven
+// others: the tags and lengths of event and statistic, the id and the value's tag.
+static inline uint64_t value_bytes(const uint8_t *at, size_t n)
 {
     uint64_t last8;
-    if (n > 8 || n < 3) {
-        for (size_t i = 0; i < n; i++)
-            to[i] = at[i];
-        return to + n;
-    }
     memcpy(&last8, at + n - 8, 8);
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    last8 >>= 64 - 8 * n;
+    return last8 >> (64 - 8 * n);
 #else
-    last8 <<= 64 - 8 * n;
+    return __builtin_bswap64(last8 << (64 - 8 * n)) >> (64 - 8 * n);
 #endif
-    memcpy(to, &last8, 8);
-    return to + n;
 }
 
-// A statistic as nearly all are: a short id, then an integer or a double, and nothing else. Its annotation has the same
-// bytes behind other tags.
+static inline void put_bytes(uint8_t *to, uint64_t bytes)
+{
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+    bytes = __builtin_bswap64(bytes);
+#endif
+    memcpy(to, &bytes, 8);
+}
+
+// A statistic as nearly all are: an id of one byte, then an integer or a double, and nothing else. Its annotation has
+// the same bytes behind other tags.
 static inline bool add_plain(struct perfetto *p, struct str *out, struct slice message, struct flow *flow)
 {
-    const uint8_t *at = message.data, *end = at + message.size;
+    const uint8_t *at = message.data;
     const struct xtable *stats = &p->plane->plane->stat_table;
     const struct tables *t = p->plane->tables;
-    uint64_t id, value = 0;
-    if (message.size < 4 || message.size > 16 || *at != (1 << 3 | PB_VARINT) ||
-        !(at = pb_get_varint(at + 1, end, &id)) || at == end)
+    if (message.size < 4 || message.size > 11 || at[0] != (1 << 3 | PB_VARINT) || at[1] >= 0x80)
         return false;
-    uint8_t tag = *at++;
-    size_t n = (size_t)(end - at);
-    if (tag == (3 << 3 | PB_VARINT) || tag == (4 << 3 | PB_VARINT)) {
-        if (pb_get_varint(at, end, &value) != end)
-            return false;
-    } else if (tag != (2 << 3 | PB_FIXED64) || n != 8) {
+    uint8_t tag = at[2];
+    size_t n = message.size - 3;
+    uint64_t bytes = value_bytes(at + 3, n), value;
+    bool integer = tag == (3 << 3 | PB_VARINT) || tag == (4 << 3 | PB_VARINT);
+    // An integer's last byte alone has no eighth bit.
+    if (integer ? (~bytes & (0x8080808080808080 >> (64 - 8 * n))) != (uint64_t)0x80 << (8 * n - 8)
+                : tag != (2 << 3 | PB_FIXED64) || n != 8)
         return false;
-    }
-    const struct xmeta *row = xtable_find(stats, (int64_t)id);
+    const struct xmeta *row = xtable_find(stats, at[1]);
     if (!row)
         return true;
     uint8_t *entry = (uint8_t *)str_room(out, 48), *to = entry;
@@ -353,13 +371,14 @@ static inline bool add_plain(struct perfetto *p, struct str *out, struct slice m
     size_t which = (size_t)(row - stats->rows);
     *to++ = EVENT_ANNOTATION << 3 | PB_BYTES;
     to = number(to + 1, ANNOTATION_NAME_IID, t->stats[which].name);
-    *to++ = tag == (2 << 3 | PB_FIXED64) ? ANNOTATION_DOUBLE << 3 | PB_FIXED64 : tag; // integers have the same
-    to = copy_value(to, at, n);
+    *to++ = integer ? tag : ANNOTATION_DOUBLE << 3 | PB_FIXED64; // integers have the same
+    put_bytes(to, bytes);
+    to += n;
     entry[1] = (uint8_t)(to - entry - 2);
     str_use(out, (char *)to);
     use(&p->names, which);
-    if (t->stats[which].flow && tag != (2 << 3 | PB_FIXED64))
-        flow_see(flow, &p->plane->flows, (int64_t)id, value);
+    if (t->stats[which].flow && integer && pb_get_varint(at + 3, at + message.size, &value))
+        flow_see(flow, &p->plane->flows, at[1], value);
     return true;
 }
 
@@ -512,13 +531,21 @@ struct packet {
     unsigned event; // from its place to the event's length
 };
 
+static inline uint8_t *put_time(uint8_t *at, struct stream *s, int64_t ns)
+{
+    if (ns < s->latest_ns)
+        return number(any_number(at, TIMESTAMP, (uint64_t)ns), CLOCK_ID, BOOT_CLOCK);
+    at = any_number(at, TIMESTAMP, (uint64_t)(ns - s->latest_ns));
+    s->latest_ns = ns;
+    return at;
+}
+
 // Begins the packet of an event that will have about `most` bytes. Gives the place where these go.
 static inline uint8_t *begin_event(struct perfetto *p, struct str *out, const struct form_op *op, unsigned type,
                                    size_t most, struct packet *k)
 {
     const struct form_track *track = op->track;
     struct stream *s = &p->streams[track->stream];
-    int64_t ns = op->ps / 1000;
     uint8_t *at = (uint8_t *)str_room(out, ROOM), *packet = at;
     if (!at)
         return NULL;
@@ -528,12 +555,7 @@ static inline uint8_t *begin_event(struct perfetto *p, struct str *out, const st
     at += 1 + k->length_bytes;
     memcpy(at, s->head, sizeof s->head);
     at += s->n_head;
-    if (ns >= s->latest_ns) {
-        at = number(at, TIMESTAMP, (uint64_t)(ns - s->latest_ns));
-        s->latest_ns = ns;
-    } else {
-        at = number(number(at, TIMESTAMP, (uint64_t)ns), CLOCK_ID, BOOT_CLOCK);
-    }
+    at = put_time(at, s, op->ps / 1000);
     *at++ = TRACK_EVENT << 3 | PB_BYTES;
     k->event = (unsigned)(at - packet);
     at = number(at + k->length_bytes, EVENT_TYPE, type);
@@ -583,7 +605,7 @@ static inline uint8_t *exact(uint8_t *at, uint32_t name, int64_t ps)
 {
     uint8_t *entry = at;
     *at = EVENT_ANNOTATION << 3 | PB_BYTES;
-    at = number(number(at + 2, ANNOTATION_NAME_IID, name), ANNOTATION_INT, (uint64_t)ps);
+    at = any_number(number(at + 2, ANNOTATION_NAME_IID, name), ANNOTATION_INT, (uint64_t)ps);
     entry[1] = (uint8_t)(at - entry - 2);
     return at;
 }
@@ -593,7 +615,8 @@ static void add_flow(struct str *out, const struct flow *flow)
     uint8_t *at = (uint8_t *)str_room(out, 16);
     if (!at)
         return;
-    at = pb_varint_at(at, (flow->way == FLOW_IN ? EVENT_FLOW_END : EVENT_FLOW) << 3 | PB_FIXED64);
+    uint32_t field = flow->way == FLOW_IN ? EVENT_FLOW_END : EVENT_FLOW;
+    at = pb_varint_at(at, field << 3 | PB_FIXED64);
     memcpy(at, &flow->id, 8);
     str_use(out, (char *)at + 8);
 }
@@ -636,14 +659,23 @@ static int begin(struct perfetto *p, const struct form_op *op, struct str *out, 
     return 0;
 }
 
+// Half of all packets, of which little but the time is not known beforehand: about 16 bytes, never 128.
 static void end(struct perfetto *p, const struct form_op *op, struct str *out)
 {
-    struct packet packet;
-    uint8_t *at = begin_event(p, out, op, SLICE_END, 2, &packet);
-    if (!at)
+    struct stream *s = &p->streams[op->track->stream];
+    uint8_t *packet = (uint8_t *)str_room(out, ROOM), *event, *at;
+    if (!packet)
         return;
+    packet[0] = PACKET << 3 | PB_BYTES;
+    memcpy(packet + 2, s->head, sizeof s->head);
+    event = put_time(packet + 2 + s->n_head, s, op->ps / 1000);
+    event[0] = TRACK_EVENT << 3 | PB_BYTES;
+    event[2] = EVENT_TYPE << 3 | PB_VARINT;
+    event[3] = SLICE_END;
+    at = op->track->first ? event + 4 : number(event + 4, EVENT_TRACK, op->track->id);
+    event[1] = (uint8_t)(at - event - 2);
+    packet[1] = (uint8_t)(at - packet - 2);
     str_use(out, (char *)at);
-    end_event(out, &packet);
 }
 
 static void count(struct perfetto *p, const struct form_op *op, struct str *out)

@@ -34,14 +34,29 @@ void sweep_init(struct sweep *s, const struct xplane *p, struct sweep_plane *of)
 
 // ---- Where an event belongs
 
+// Statistics whose id has one byte and is another one, as nearly all are, are passed over without being read.
+static void pass_others(struct pb_reader *r, uint32_t field, int64_t id)
+{
+    const uint8_t *at = r->at;
+    const uint8_t tag = (uint8_t)(field << 3 | PB_BYTES);
+    while (r->end - at >= 4 && at[0] == tag && at[1] >= 2 && at[1] < 0x80 && r->end - at - 2 >= at[1] &&
+           at[2] == (1 << 3 | PB_VARINT) && at[3] < 0x80 && at[3] != id)
+        at += 2 + at[1];
+    r->at = at;
+}
+
 static struct slice find_stat(const struct sweep *s, struct xstats walk)
 {
     struct xstat v;
-    while (xstat_next(&walk, &v)) {
+    if (!s->of->stat_id) // no statistic of the plane is called so
+        return (struct slice){0};
+    for (;;) {
+        pass_others(&walk.r, walk.field, s->of->stat_id);
+        if (!xstat_next(&walk, &v))
+            return (struct slice){0};
         if (v.metadata_id == s->of->stat_id && v.kind == XSTAT_TEXT)
             return v.bytes;
     }
-    return (struct slice){0};
 }
 
 static size_t split_path(const struct sweep_plane *s, struct slice path, struct sweep_part *out)

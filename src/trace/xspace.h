@@ -151,6 +151,38 @@ static inline const uint8_t *xevent_field(const uint8_t *at, const uint8_t *end,
     return at;
 }
 
+// A number of an event, if that comes next. `end` is that of the line, not of the event: behind most events others follow,
+// so that eight bytes can be read at once. What reaches out of the event is seen by the caller; NULL where nothing ends.
+static inline const uint8_t *xevent_number(const uint8_t *at, const uint8_t *end, uint32_t field, int64_t *out)
+{
+    uint64_t v;
+    if (at < end && *at == (field << 3 | PB_VARINT)) {
+        at = pb_get_varint(at + 1, end, &v);
+        *out = (int64_t)v;
+    }
+    return at;
+}
+
+// An event as XLA writes it: its numbers, then statistics of less than 128 bytes each, and nothing else. False for any
+// other, also for a damaged one.
+static inline bool xevent_read_plain(const uint8_t *at, const uint8_t *stop, const uint8_t *end, struct xevent *e)
+{
+    int64_t id = 0, offset = 0, duration = 0;
+    if (!(at = xevent_number(at, end, 1, &id)) || !(at = xevent_number(at, end, 2, &offset)) ||
+        !(at = xevent_number(at, end, 3, &duration)) || at > stop)
+        return false;
+    const uint8_t *stats = at;
+    while (stop - at >= 2 && at[0] == (4 << 3 | PB_BYTES) && at[1] < 0x80)
+        at += 2 + at[1];
+    if (at != stop)
+        return false;
+    *e = (struct xevent){.metadata_id = id,
+                         .offset_ps = offset,
+                         .duration_ps = duration,
+                         .stats = {stats, (size_t)(stop - stats)}};
+    return true;
+}
+
 // The next event of the line; false at the end.
 static inline bool xevent_next(struct xevents *w, struct xevent *e)
 {
@@ -172,6 +204,9 @@ static inline bool xevent_next(struct xevents *w, struct xevent *e)
         xline_tail(w->line, &f);
     }
     struct pb_reader r = pb_reader(f.body.data, f.body.size);
+    w->n++;
+    if (xevent_read_plain(r.at, r.end, w->body.end, e))
+        return true;
     *e = (struct xevent){.stats = {r.end, 0}};
     while (r.at < r.end) {
         const uint8_t *begin = r.at, *next = xevent_field(begin, r.end, e);
@@ -194,7 +229,6 @@ static inline bool xevent_next(struct xevents *w, struct xevent *e)
         w->damage = r.damage;
         w->damaged = r.damaged;
     }
-    w->n++;
     return true;
 }
 

@@ -15,22 +15,22 @@ static const struct handler {
     uint32_t n_fds;
     bool needs_client;
 } handlers[FRAME_TYPES] = {
-    [FRAME_HELLO] = {"load", server_hello, 0},
+    [FRAME_HELLO] = {"load", server_hello, 0, false},
     [FRAME_COMPILE] = {"compile", server_compile, 0, true},
-    [FRAME_UNLOAD] = {"unload", server_unload, 0},
+    [FRAME_UNLOAD] = {"unload", server_unload, 0, false},
     [FRAME_UPLOAD] = {"upload", server_upload, 1, true},
     [FRAME_EXECUTE] = {"execute", server_execute, 0, true},
     [FRAME_TIME] = {"time", server_time, 0, true},
     [FRAME_DOWNLOAD] = {"download", server_download, 1, true},
-    [FRAME_FREE] = {"free", server_free, 0},
+    [FRAME_FREE] = {"free", server_free, 0, false},
     [FRAME_MEMORY] = {"memory", server_memory, 0, true},
-    [FRAME_RESET_PEAK] = {"reset peak", server_reset_peak, 0},
-    [FRAME_SPANS] = {"spans", server_spans, 0},
-    [FRAME_QUIT] = {"quit", server_quit, 0},
-    [FRAME_PROFILE_START] = {"profile start", server_profile_start, 0},
-    [FRAME_PROFILE_COLLECT] = {"profile collect", server_profile_collect, 0},
-    [FRAME_TOPOLOGY] = {"topology", server_topology, 0},
-    [FRAME_COMPILE_FOR] = {"compile for a target", server_compile_for, 0},
+    [FRAME_RESET_PEAK] = {"reset peak", server_reset_peak, 0, false},
+    [FRAME_SPANS] = {"spans", server_spans, 0, false},
+    [FRAME_QUIT] = {"quit", server_quit, 0, false},
+    [FRAME_PROFILE_START] = {"profile start", server_profile_start, 0, false},
+    [FRAME_PROFILE_COLLECT] = {"profile collect", server_profile_collect, 0, false},
+    [FRAME_TOPOLOGY] = {"topology", server_topology, 0, false},
+    [FRAME_COMPILE_FOR] = {"compile for a target", server_compile_for, 0, false},
 };
 
 int server_read_done(const struct server_request *r, struct error *err)
