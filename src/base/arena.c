@@ -53,9 +53,11 @@ void *arena_alloc_aligned(struct arena *a, size_t n, size_t size, size_t align, 
         return NULL;
     }
     void *p = a->head ? block_take(a->head, bytes, align) : NULL;
+    bool fresh = false;
     if (!p) {
         size_t block = bytes + align > BLOCK_BYTES / 4 ? bytes + align : BLOCK_BYTES;
-        struct arena_block *b = malloc(sizeof *b + block);
+        // Memory that is fresh from the system is zero already: calloc knows, and does not touch it.
+        struct arena_block *b = block == BLOCK_BYTES ? malloc(sizeof *b + block) : calloc(1, sizeof *b + block);
         if (!b) {
             error_set(err, ERR_MEMORY, NULL, "no memory for %zu bytes", bytes);
             return NULL;
@@ -71,9 +73,11 @@ void *arena_alloc_aligned(struct arena *a, size_t n, size_t size, size_t align, 
             a->head = b;
         }
         p = block_take(b, bytes, align);
+        fresh = block != BLOCK_BYTES;
     }
     a->used_bytes += bytes;
-    memset(p, 0, bytes);
+    if (!fresh)
+        memset(p, 0, bytes);
     return p;
 }
 

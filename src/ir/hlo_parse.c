@@ -543,15 +543,14 @@ int hlo_parse(struct hlo_parsed *out, const void *text, size_t size, const char 
     if (size >= UINT32_MAX)
         return error_set(err, ERR_INPUT, name, "is longer than 4 GiB");
     p->instructions.secret = p->computations.secret = process_secret();
-    p->instructions.round = p->computations.round = 1;
     s.head.max_bytes = s.bodies.max_bytes = s.wrapped.max_bytes = (size_t)1 << 34;
     bool ok = parse_module(&s);
     int rc = ok ? 0 : report(&s);
     str_release(&s.head);
     str_release(&s.bodies);
     str_release(&s.wrapped);
-    free(p->instructions.slots);
-    free(p->computations.slots);
+    hlo_names_release(&p->instructions);
+    hlo_names_release(&p->computations);
     free(p->values);
     if (rc)
         out->message = (struct slice){NULL, 0};

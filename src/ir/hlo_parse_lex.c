@@ -274,14 +274,15 @@ static uint64_t hash_of(uint64_t secret, struct slice s)
     return mix64(h ^ word);
 }
 
-static struct hlo_name *find(const struct hlo_names *t, struct slice name, uint64_t h)
+// Where the name is, or would be.
+static uint32_t *find(const struct hlo_names *t, struct slice name, uint64_t h)
 {
     for (size_t i = (size_t)h & (t->n_slots - 1);; i = (i + 1) & (t->n_slots - 1)) {
-        struct hlo_name *s = &t->slots[i];
-        if (s->round != t->round)
-            return s;
+        if (t->slots[i] <= t->first)
+            return &t->slots[i];
+        const struct hlo_name *s = &t->items[t->slots[i] - 1];
         if (s->hash == h && s->size == name.size && memcmp(s->data, name.data, name.size) == 0)
-            return s;
+            return &t->slots[i];
     }
 }
 
@@ -289,51 +290,65 @@ uint32_t hlo_names_get(const struct hlo_names *t, struct slice name)
 {
     if (!t->n_slots)
         return 0;
-    const struct hlo_name *s = find(t, name, hash_of(t->secret, name));
-    return s->round == t->round ? s->value : 0;
+    uint32_t at = *find(t, name, hash_of(t->secret, name));
+    return at > t->first ? t->items[at - 1].value : 0;
 }
 
-static bool grow(struct hlo_parser *p, struct hlo_names *t)
+static bool no_memory(struct hlo_parser *p, size_t n)
+{
+    p->rc = error_set(p->err, ERR_MEMORY, p->name, "no memory for %zu names", n);
+    return false;
+}
+
+static bool grow_slots(struct hlo_parser *p, struct hlo_names *t)
 {
     size_t n = t->n_slots ? 2 * t->n_slots : 256;
-    struct hlo_names more = {.slots = calloc(n, sizeof *more.slots), .n_slots = n, .round = 1};
-    if (!more.slots) {
-        p->rc = error_set(p->err, ERR_MEMORY, p->name, "no memory for %zu names", n);
-        return false;
-    }
-    for (size_t i = 0; i < t->n_slots; i++) {
-        struct hlo_name s = t->slots[i];
-        if (s.round != t->round)
-            continue;
-        s.round = 1;
-        *find(&more, (struct slice){s.data, s.size}, s.hash) = s;
+    uint32_t *slots = calloc(n, sizeof *slots);
+    if (!slots)
+        return no_memory(p, n);
+    for (size_t i = t->first; i < t->n; i++) {
+        size_t at = (size_t)t->items[i].hash & (n - 1);
+        while (slots[at])
+            at = (at + 1) & (n - 1);
+        slots[at] = (uint32_t)i + 1;
     }
     free(t->slots);
-    t->slots = more.slots;
+    t->slots = slots;
     t->n_slots = n;
-    t->round = 1;
+    return true;
+}
+
+static bool grow_items(struct hlo_parser *p, struct hlo_names *t)
+{
+    size_t cap = t->cap ? 2 * t->cap : 128;
+    struct hlo_name *items = cap < UINT32_MAX ? realloc(t->items, cap * sizeof *items) : NULL;
+    if (!items)
+        return no_memory(p, cap);
+    t->items = items;
+    t->cap = cap;
     return true;
 }
 
 struct hlo_name *hlo_names_put(struct hlo_parser *p, struct hlo_names *t, struct slice name)
 {
-    if (2 * (t->n + 1) > t->n_slots && !grow(p, t))
+    if ((2 * (t->n - t->first + 1) > t->n_slots && !grow_slots(p, t)) || (t->n == t->cap && !grow_items(p, t)))
         return NULL;
     uint64_t h = hash_of(t->secret, name);
-    struct hlo_name *s = find(t, name, h);
-    if (s->round != t->round) {
-        *s = (struct hlo_name){name.data, h, (uint32_t)name.size, 0, t->round};
-        t->n++;
+    uint32_t *at = find(t, name, h);
+    if (*at <= t->first) {
+        t->items[t->n++] = (struct hlo_name){name.data, (uint32_t)name.size, 0, h};
+        *at = (uint32_t)t->n;
     }
-    return s;
+    return &t->items[*at - 1];
 }
 
 void hlo_names_next_round(struct hlo_names *t)
 {
-    t->n = 0;
-    if (++t->round == 0) { // after four thousand million computations
-        if (t->slots)
-            memset(t->slots, 0, t->n_slots * sizeof *t->slots);
-        t->round = 1;
-    }
+    t->first = t->n;
+}
+
+void hlo_names_release(struct hlo_names *t)
+{
+    free(t->items);
+    free(t->slots);
 }

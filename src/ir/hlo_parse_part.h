@@ -10,14 +10,17 @@
 // A table of names. One table serves one computation after the other: what an earlier one put in is out of date.
 struct hlo_name {
     const uint8_t *data;
+    uint32_t size, value;
     uint64_t hash;
-    uint32_t size, value, round;
 };
 
+// Names in the order in which they came, and a table that leads to them: small, since nearly every name is met a few
+// lines before it is asked for, and only the table is met at random.
 struct hlo_names {
-    struct hlo_name *slots; // malloc'd
-    size_t n, n_slots;
-    uint32_t round;
+    struct hlo_name *items; // malloc'd
+    uint32_t *slots;        // malloc'd; 1 + the place of an item; before `first` + 1: free
+    size_t n, cap, n_slots;
+    size_t first; // of this round
     uint64_t secret;
 };
 
@@ -251,6 +254,8 @@ size_t hlo_line_of(struct hlo_parser *p, const uint8_t *place);
 // Tables of names. The value of a name, or 0; and the slot to put one in, NULL with p->rc set.
 uint32_t hlo_names_get(const struct hlo_names *t, struct slice name);
 struct hlo_name *hlo_names_put(struct hlo_parser *p, struct hlo_names *t, struct slice name);
+// Forgets all names, and releases the table.
 void hlo_names_next_round(struct hlo_names *t);
+void hlo_names_release(struct hlo_names *t);
 
 #endif
