@@ -74,10 +74,11 @@ static int find_choices(struct chooser *c, struct error *err)
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds && !c->choices[i]; k++) {
             if (!kinds[k](c, i, &found))
                 continue;
-            c->choices[i] = arena_new(c->arena, struct choice, 1, err);
-            if (!c->choices[i])
+            struct choice *call = arena_new(c->arena, struct choice, 1, err);
+            if (!call)
                 return ERR_MEMORY;
-            *c->choices[i] = found;
+            *call = found;
+            c->choices[i] = call;
         }
     }
     return 0;

@@ -28,7 +28,7 @@ static int with_scalar(const struct chooser *c, int i, enum opcode op, double *v
 // The value whose mean over rows, columns and the channels of a group i is.
 static int mean_of(const struct chooser *c, int i)
 {
-    double n;
+    double n = 0;
     int sum = with_scalar(c, i, OP_DIVIDE, &n);
     int x = chooser_from(c, sum, OP_REDUCE, 0, false);
     if (x < 0)

@@ -89,8 +89,8 @@ static struct {
 static int load(const char *path, struct error *err)
 {
     // Its threads wait for each other by spinning for some 10 ms, then asleep: where they sleep at once they lose their
-    // processor to others, and blocks of FLUX.2 take a tenth more; where they never sleep XLA's threads go without. Read
-    // when libgomp is loaded.
+    // processor to others, and blocks of FLUX.2 take a tenth more; where they never sleep XLA's threads go without.
+    // Read when libgomp is loaded.
     setenv("GOMP_SPINCOUNT", "1000000", 0);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library)

@@ -119,7 +119,7 @@ static int run_product(void *context, struct threads *pool, struct error *err)
     int64_t strip = p->n;
     if (scaled || widened) {
         int64_t row = 4 * (scaled ? p->m : 0) + 2 * (widened ? p->k : 0);
-        strip = STRIP_BYTES / row / STRIP_MULTIPLE * STRIP_MULTIPLE;
+        strip = row ? STRIP_BYTES / row / STRIP_MULTIPLE * STRIP_MULTIPLE : p->n;
         strip = strip < STRIP_LEAST ? STRIP_LEAST : strip;
         strip = strip > p->n ? p->n : strip;
     }

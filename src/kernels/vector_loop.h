@@ -31,7 +31,7 @@ ISA_INLINE void NAME(store_bf16)(uint16_t *to, const NAME(floats) * v)
     NAME(words) w;
     memcpy(&w, v, sizeof w);
     NAME(words) rounded = (w + 0x7fff + ((w >> 16) & 1)) >> 16, quiet = (w >> 16) | 0x40;
-    NAME(ints) nan = *v != *v;
+    NAME(ints) nan = *v != *v; // NOLINT(misc-redundant-expression)
     NAME(words) mask;
     memcpy(&mask, &nan, sizeof mask);
     NAME(halves) h = __builtin_convertvector((rounded & ~mask) | (quiet & mask), NAME(halves));
@@ -74,6 +74,6 @@ ISA_INLINE void NAME(exponential)(NAME(floats) * v)
     memcpy(&scaled, &y, sizeof scaled);
     scaled += bits << 23; // 2^n
     memcpy(&y, &scaled, sizeof y);
-    NAME(choose)(&y, x != x, &x, &y);
+    NAME(choose)(&y, x != x, &x, &y); // NOLINT(misc-redundant-expression)
     NAME(choose)(v, flushed, &zero, &y);
 }
