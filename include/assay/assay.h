@@ -215,7 +215,7 @@ int assay_embed(const char *directory, const char *const *texts, size_t count,
 
 struct assay_qualify_options {
     struct assay_device device;
-    const char *text_path;       // needed: a file with one text per line, at least 3
+    const char *text_path;       // needed for a model: a file with one text per line, at least 3
     const char *const *policies; // policy_count of them, the first is what the others are timed against; default: "f32"
     size_t policy_count;
     const char *const *chips; // chip_count of them, to predict floors for; default: none
@@ -235,6 +235,11 @@ struct assay_qualify_options {
     const char *const *targets; // target_count of them ("v6e:2x4"): the compiler's predictions beside what is measured
     size_t target_count;
     const char *calibration; // record of `assay bench --calibrate`, or a calibration.json: floors by measured rates too
+    // Of a program that somebody exported (.hlo.pb, .hlo.txt, .mlir), in place of the texts. weights: a safetensors
+    // file, whose tensors are found by the names of the arguments, or by position where they are called 0, 1, ...;
+    // weight_args: "N..M", which arguments are weights, where names do not say it. inputs: .npz or .npy with all other
+    // arguments; default: random floats from the seed.
+    const char *weights, *weight_args, *inputs;
 };
 
 struct assay_qualification {
@@ -243,10 +248,11 @@ struct assay_qualification {
     bool refused; // no policy was chosen: none meets what was demanded, or none gave finite results
 };
 
-// Prices a model, runs it under every policy beside the same graph in f64, measures all of them in turns, and says
-// which to use. Writes a record with everything measured and a report for people (report.html). A policy that fails is
-// a row of the document; the call fails only when none ran. Takes seconds to minutes.
-int assay_qualify(const char *directory, const struct assay_qualify_options *options, struct assay_qualification *out,
+// Prices a model, or a program that was exported, runs it under every policy beside the same graph in f64, measures all
+// of them in turns, and says which to use. Writes a record with everything measured and a report for people
+// (report.html). A policy that fails is a row of the document; the call fails only when none ran. Takes seconds to
+// minutes.
+int assay_qualify(const char *workload, const struct assay_qualify_options *options, struct assay_qualification *out,
                   struct assay_error *error);
 
 struct assay_precision_options {

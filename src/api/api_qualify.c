@@ -18,15 +18,19 @@ static int recorded(struct api_call *call, struct qualify *q, const char *run_di
     return rc;
 }
 
-static int qualify(struct api_call *call, const char *directory, const struct assay_qualify_options *o,
+static int qualify(struct api_call *call, const char *workload, const struct assay_qualify_options *o,
                    struct assay_qualification *out)
 {
     static const char *const f32[] = {"f32"};
     struct qualify_options options = {
-        .workload = {.directory = directory,
+        .workload = {.directory = workload,
                      .text_path = o->text_path,
-                     .batch = o->batch ? o->batch : 32,
-                     .seq = o->seq},
+                     .batch = o->batch || program_is(workload) ? o->batch : 32,
+                     .seq = o->seq,
+                     .weights = o->weights,
+                     .inputs = o->inputs,
+                     .weight_args = o->weight_args,
+                     .seed = o->seed},
         .policies = o->policy_count ? o->policies : f32,
         .n_policies = o->policy_count ? o->policy_count : 1,
         .chips = o->chips,
@@ -60,15 +64,15 @@ static int qualify(struct api_call *call, const char *directory, const struct as
     return rc;
 }
 
-int assay_qualify(const char *directory, const struct assay_qualify_options *options, struct assay_qualification *out,
+int assay_qualify(const char *workload, const struct assay_qualify_options *options, struct assay_qualification *out,
                   struct assay_error *error)
 {
     static const struct assay_qualify_options defaults;
     const struct assay_qualify_options *o = options ? options : &defaults;
     struct api_call call;
     api_begin(&call);
-    int rc = api_need(&call, directory, "directory");
-    if (!rc)
+    int rc = api_need(&call, workload, "workload");
+    if (!rc && !program_is(workload))
         rc = api_need(&call, o->text_path, "text_path");
     if (!rc)
         rc = api_need_list(&call, o->policies, o->policy_count, "policies");
@@ -77,6 +81,6 @@ int assay_qualify(const char *directory, const struct assay_qualify_options *opt
     if (!rc)
         rc = api_need_list(&call, o->targets, o->target_count, "targets");
     if (!rc)
-        rc = qualify(&call, directory, o, out);
+        rc = qualify(&call, workload, o, out);
     return api_end(&call, rc, error);
 }

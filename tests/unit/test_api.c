@@ -416,6 +416,26 @@ TEST(api_qualify_calibrates_plugin)
     assay_free(q.record);
 }
 
+TEST(api_qualify_plugin_program)
+{
+    char program[1024], weights[1024], inputs[1024], dir[1024];
+    struct assay_error e;
+    struct assay_qualification q = {0};
+    snprintf(program, sizeof program, "%s/tests/fixtures/lab/jax/transformer.hlo.pb", test_top());
+    snprintf(weights, sizeof weights, "%s/tests/fixtures/lab/jax/weights.safetensors", test_top());
+    snprintf(inputs, sizeof inputs, "%s/tests/fixtures/lab/jax/cases.npz", test_top());
+    snprintf(dir, sizeof dir, "%s/record", test_dir());
+    struct assay_qualify_options o = {.run_dir = dir, .weights = weights, .samples = 1, .warmup = -1};
+    CHECK_REFUSED(assay_qualify(program, &o, &q, &e), ASSAY_ERROR_USAGE, "an index");
+    o.inputs = inputs;
+    CHECK_INT(assay_qualify(program, &o, &q, &e), 0);
+    REQUIRE(q.json);
+    CHECK_SCHEMA("assay.qualify.1.json", q.json, strlen(q.json));
+    CHECK(strstr(q.json, "\"cases\": 3"));
+    assay_free(q.json);
+    assay_free(q.record);
+}
+
 // In a program that writes decimal commas, documents keep their points.
 TEST(api_numbers_have_a_decimal_point)
 {

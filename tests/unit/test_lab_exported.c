@@ -190,6 +190,7 @@ TEST(lab_exported_names)
     CHECK(FIND("params['layers'][0]['w']", ERR_INPUT, "layers.0.w", "layers/0/w") != NAMES_NONE);
     CHECK_INT(FIND("p_layers_0_weight", 0, "layers.0.bias", "layers.0.weight"), 1);
     CHECK_INT(FIND("params__layers___0___w__.1", 0, "['layers'][1]['w']", "['layers'][0]['w']"), 1);
+    CHECK_INT(FIND("weights['layers.0.up.weight']", 0, "layers.0.down.weight", "layers.0.up.weight"), 1);
     CHECK_INT(FIND("tokens.1", 0, "mask", "tokens"), 1);
     CHECK_INT(FIND("w_q", 0, "q", "w_q"), 1);
     CHECK_INT(FIND("whatever", 0, "arr_0", "arr_1"), 1);
