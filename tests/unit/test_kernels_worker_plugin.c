@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "ir/builder.h"
+#include "ir/hlo_cost.h"
 #include "kernels/choose.h"
 #include "lab/subject.h"
 #include "worker_test.h"
@@ -163,6 +164,14 @@ TEST(kernels_subject_uses_them_plugin)
         CHECK((strstr(str_text(&s.text), "assay.product") != NULL) == with);
         subject_kernels_text(&s, &words);
         CHECK((strncmp(str_text(&words), "kernels: 1 product (oneDNN", 26) == 0) == with);
+        // What XLA made of it is priced as if there were no calls: 2 * 256^3, and 2 * 4 * 256^2.
+        struct hlo_module hlo;
+        struct hlo_costs costs;
+        REQUIRE(s.program.optimized);
+        REQUIRE_OK(hlo_read(&hlo, s.program.optimized, s.program.optimized_length, "hlo", &arena, &err), &err);
+        REQUIRE_OK(hlo_costs_init(&costs, &hlo, &arena, &err), &err);
+        CHECK_NEAR(hlo_cost_product_flop(hlo_cost_module(&costs)), 2 * 0x1p24 + 2 * 4 * 0x1p16, 0);
+        CHECK(!hlo_cost_module(&costs)->flop_reason);
         str_release(&words);
         subject_close(&s);
         arena_release(&arena);
