@@ -261,9 +261,9 @@ static int execute(struct operation *o, void *const *data, struct error *err)
         dnn.dnnl_memory_set_data_handle(o->memory[i], scratch ? state.scratch.data : data[i]);
         args[i] = (dnnl_exec_arg_t){o->roles[i], o->memory[i]};
     }
-    int status = dnn.dnnl_primitive_execute(o->primitive, state.stream, o->n_roles, args);
+    int status = (int)dnn.dnnl_primitive_execute(o->primitive, state.stream, o->n_roles, args);
     if (status == dnnl_success)
-        status = dnn.dnnl_stream_wait(state.stream);
+        status = (int)dnn.dnnl_stream_wait(state.stream);
     return status == dnnl_success ? 0 : error_set(err, ERR_INTERNAL, "oneDNN", "an operation failed with %d", status);
 }
 
@@ -407,7 +407,7 @@ static int pack_kernel(struct operation *o, const void *w, struct error *err)
     dnn.dnnl_memory_set_data_handle(o->stored, (void *)(uintptr_t)w);
     dnn.dnnl_memory_set_data_handle(o->packed, state.packed.data);
     const dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, o->stored}, {DNNL_ARG_TO, o->packed}};
-    int status = dnn.dnnl_primitive_execute(o->reorder, state.stream, 2, args);
+    int status = (int)dnn.dnnl_primitive_execute(o->reorder, state.stream, 2, args);
     return status == dnnl_success ? 0 : error_set(err, ERR_INTERNAL, "oneDNN", "a reorder failed with %d", status);
 }
 
