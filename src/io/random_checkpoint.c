@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/interrupt.h"
 #include "base/str.h"
 #include "base/threads.h"
 
@@ -132,7 +133,7 @@ static int fill(int fd, const struct random_tensor *tensors, const struct tensor
     int rc = threads_new(&pool, 0, err);
     if (rc)
         return rc;
-    for (size_t i = 0; i < n && !rc; i++) {
+    for (size_t i = 0; i < n && !rc && !(rc = interrupt_check("making random weights", err)); i++) {
         struct filling f = {.fd = fd, .offset = views[i].offset, .bytes = views[i].bytes};
         f.key = mixed(seed + name_hash(tensors[i].name));
         distribution(&tensors[i], views[i].elements, &f);

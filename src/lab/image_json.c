@@ -1,20 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/quantity.h"
 #include "lab/image_part.h"
+
+// A prompt or a name may be any bytes, and a PNG holds UTF-8: what is none becomes U+FFFD.
+static void add_utf8(struct str *out, const char *text)
+{
+    size_t n = strlen(text), at = 0;
+    while (at < n) {
+        uint32_t c;
+        size_t k = utf8_decode(text + at, n - at, &c);
+        if (k)
+            str_add_n(out, text + at, k);
+        else
+            str_add(out, "\xef\xbf\xbd");
+        at += k ? k : 1;
+    }
+}
 
 void image_parameters(const struct image_run *r, int64_t i, struct str *out)
 {
     const struct klein *k = &r->klein;
     const struct image_options *o = r->options;
-    str_addf(out, "%s\nSteps: %" PRId64 ", Sampler: euler (%s), ", o->prompt, k->schedule.steps,
-             flux2_sampler_name(k->sampler));
+    add_utf8(out, o->prompt);
+    str_addf(out, "\nSteps: %" PRId64 ", Sampler: euler (%s), ", k->schedule.steps, flux2_sampler_name(k->sampler));
     if (k->guided)
         str_addf(out, "CFG scale: %g, ", k->guidance);
-    str_addf(out, "Seed: %" PRIu64 ", Size: %" PRId64 "x%" PRId64 ", Model: %s, Noise: %s, Policy: %s", o->seed,
-             k->width, k->height, k->weights.name, noise_name(o->noise), k->policy.name);
+    str_addf(out, "Seed: %" PRIu64 ", Size: %" PRId64 "x%" PRId64 ", Model: ", o->seed, k->width, k->height);
+    add_utf8(out, k->weights.name);
+    str_addf(out, ", Noise: %s, Policy: %s", noise_name(o->noise), k->policy.name);
     if (k->batch > 1)
         str_addf(out, ", Batch: %" PRId64 " of %" PRId64, i + 1, k->batch);
     if (k->n_references)
