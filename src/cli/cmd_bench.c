@@ -38,7 +38,9 @@ static void write_subject(const struct bench_subject *b, const char *trace, stru
     const char *device = device_of(b);
     double flop = cost_product_flop(&b->cost), seconds = b->time.p50 / 1e3;
     jw_object(w);
+    const struct exported *program = b->from_files ? b->files.program : NULL;
     jw_kv_string(w, "workload", b->workload);
+    program_file_json("program", program ? &program->program.file : NULL, w);
     jw_kv_string(w, "policy", b->policy);
     jw_kv_string(w, "device", device);
     quantity_json_kv(w, "flop", quantity_make(flop, "FLOP", ORIGIN_DERIVED, "2 per multiply-add of products"));

@@ -246,7 +246,7 @@ void compile_json(const struct compile *c, struct jw *w)
 {
     jw_object(w);
     jw_kv_string(w, "workload", c->options.workload);
-    program_file_json(&c->program, w);
+    program_file_json("program", &c->program, w);
     jw_kv_string(w, "layout", c->options.layout);
     jw_key(w, "requirement");
     if (c->has_require) {

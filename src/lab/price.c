@@ -371,7 +371,7 @@ int price_json(struct price *p, struct jw *w, struct error *err)
     int rc = 0;
     jw_object(w);
     jw_kv_string(w, "workload", p->workload);
-    program_file_json(&p->program, w);
+    program_file_json("program", &p->program, w);
     jw_kv_string(w, "policy", p->policy);
     jw_kv_string(w, "request", p->request.unit);
     jw_kv_int(w, "batch", p->request.batch);

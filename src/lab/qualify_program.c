@@ -171,6 +171,7 @@ void qualify_program_json(const struct qualify *q, struct jw *w)
     jw_kv_uint(w, "cases", e->n_cases);
     jw_key(w, "program");
     jw_object(w);
+    program_file_json("file", &e->program.file, w);
     write_arguments(e, w);
     jw_kv_uint(w, "unused_tensors", e->n_unused);
     jw_kv_string(w, "inputs", e->inputs_path);

@@ -36,8 +36,8 @@ bool program_is_shardy(struct slice bytes); // whether values of it are divided 
 int64_t program_mesh_devices(struct slice hlo);
 // ERR_INPUT for what is too large for a worker to take.
 int program_check_size(struct slice program, const char *path, struct error *err);
-// Key `program` and its object: form, bytes, sha256, producer; null for no file.
-void program_file_json(const struct program_file *f, struct jw *w);
+// The key and its object: form, bytes, sha256, producer; null for no file.
+void program_file_json(const char *key, const struct program_file *f, struct jw *w);
 
 // "N..M" or "N": the first and the last argument that is a weight, from 0; last is below first for NULL. ERR_USAGE.
 int program_weight_args(const char *text, int64_t *first, int64_t *last, struct error *err);

@@ -199,9 +199,9 @@ int program_file_read(struct program_file *f, const char *path, struct arena *ar
     return sha256_bytes(bytes.data, bytes.size, f->sha256, err);
 }
 
-void program_file_json(const struct program_file *f, struct jw *w)
+void program_file_json(const char *key, const struct program_file *f, struct jw *w)
 {
-    jw_key(w, "program");
+    jw_key(w, key);
     if (!f || !f->path) {
         jw_null(w);
         return;
