@@ -609,6 +609,8 @@ int qualify_run(struct qualify *q, struct record *record, struct error *err)
         rc = qualify_predict(q, err);
     if (!rc)
         rc = qualify_decide(q, err);
+    if (!rc)
+        rc = qualify_report(q, err);
     if (!rc && record)
         rc = save_samples(q, record, err);
     if (!rc && record)

@@ -22,6 +22,8 @@ enum {
     QUALIFY_MAX_GROUPS = 64,
     QUALIFY_SUBSETS = 3,
     QUALIFY_ADVICE = 8,
+    QUALIFY_PARTS = 6,
+    QUALIFY_ITEMS = 16,
     QUALIFY_MAX_TEXTS = 65536 // every one is compared with every other
 };
 
@@ -60,6 +62,16 @@ struct qualify_output {
     struct measures errors; // of floats
     size_t rows, same;      // rows along the last dimension whose largest element is where f64 has it; of integers and
                             // truth values elements that are equal. rows 0: there is nothing of the kind
+};
+
+// What one part of the decision report says of one thing that it needs.
+struct qualify_item {
+    const char *item, *says; // NULL: not known
+    const char *find_out;    // the command that would tell, or tell more; NULL: none
+};
+struct qualify_part {
+    struct qualify_item items[QUALIFY_ITEMS];
+    int n;
 };
 
 // What one policy came to.
@@ -141,6 +153,7 @@ struct qualify {
     const char *reason;
     const char *advice[QUALIFY_ADVICE];
     int n_advice;
+    struct qualify_part report[QUALIFY_PARTS];
     double wall_s;
     struct record *record; // where profiles go while it runs
     bool open;
@@ -163,6 +176,11 @@ int qualify_run(struct qualify *q, struct record *record, struct error *err);
 // processors. Without targets there is nothing to ask.
 int qualify_predict(struct qualify *q, struct error *err);
 void qualify_predictions_json(const struct qualify *q, const struct qualify_policy *p, struct jw *w);
+
+// The decision report in six parts: workload, hardware, precision policy, evidence, interpretation, scope
+// (qualify_report.c). After the decision, while the programs are still there.
+int qualify_report(struct qualify *q, struct error *err);
+void qualify_report_json(const struct qualify *q, struct jw *w);
 
 // How the worker of the device or of the reference ended, and every policy that failed, as one JSON object: the details
 // of failure.json.

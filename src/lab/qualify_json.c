@@ -585,6 +585,7 @@ int qualify_json(const struct qualify *q, struct jw *w, struct error *err)
     jw_array_end(w);
     jw_key(w, "decision");
     write_decision(q, w);
+    qualify_report_json(q, w);
     measured(w, "reference_s", (double)q->reference_ns / 1e9, "s",
              "the f64 reference: start, compile and all texts or cases");
     measured(w, "wall_s", q->wall_s, "s", "clock of the run, from the reference to the decision");

@@ -8,6 +8,7 @@
 #include "report/html.h"
 #include "report/qualify.h"
 #include "report/qualify_charts.h"
+#include "report/qualify_decision.h"
 #include "report/qualify_tables.h"
 #include "report/qualify_why.h"
 #include "report/stale.h"
@@ -299,6 +300,24 @@ static void specs(struct str *out, const json_t *result)
     table(out, qualify_table_specs, result, NULL);
 }
 
+static void parts(struct str *out, const json_t *result)
+{
+    struct str title;
+    str_init(&title);
+    for (size_t i = 0; i < qualify_parts(result); i++) {
+        str_clear(&title);
+        qualify_part_title(&title, result, i);
+        str_add(out, "<h3>");
+        html_text(out, str_text(&title));
+        str_add(out, "</h3>\n");
+        table(out, qualify_table_part, qualify_part(result, i), NULL);
+    }
+    if (!qualify_parts(result))
+        html_paragraph(out, "dim", "This document is of a version that had none.");
+    out->failed |= title.failed;
+    str_release(&title);
+}
+
 static void targets(struct str *out, const json_t *result)
 {
     if (qualify_has_targets(result))
@@ -320,6 +339,11 @@ static const struct section {
     void (*fill)(struct table *, const json_t *);
     void (*before)(struct str *, const json_t *), (*after)(struct str *, const json_t *);
 } sections[] = {
+    {"report", "Decision report",
+     "What a decision needs, in six parts, for the policy that was chosen, else the first that ran. What is not known "
+     "says so, "
+     "with what would find out.",
+     NULL, parts, NULL},
     {"policies", "Policies",
      "Errors are against the same graph in f64; time is per batch, measured in interleaved rounds.",
      qualify_table_policies, NULL, failures},

@@ -6,6 +6,7 @@
 #include "report/format.h"
 #include "report/page.h"
 #include "report/qualify.h"
+#include "report/qualify_decision.h"
 #include "report/qualify_tables.h"
 #include "report/qualify_why.h"
 
@@ -160,6 +161,11 @@ int report_qualify_text(struct str *out, const json_t *doc, size_t width, bool c
         }
     }
     decision(&p, result);
+    if (qualify_parts(result)) {
+        str_add_char(out, '\n');
+        qualify_parts_text(&p, result);
+        str_add_char(out, '\n');
+    }
     const char *record = doc_text(doc, "record", NULL);
     if (record)
         page_paragraph(&p, NULL, "record: ", record);
@@ -281,6 +287,14 @@ int report_qualify_markdown(struct str *out, const json_t *doc, struct error *er
     str_add(out, "\n\n## Decision\n\n");
     markdown_decision(out, result);
     int rc = 0;
+    for (size_t i = 0; i < qualify_parts(result) && !rc; i++) {
+        str_clear(&s);
+        qualify_part_title(&s, result, i);
+        str_add(out, i ? "\n### " : "\n## Decision report\n\n### ");
+        markdown(out, str_text(&s));
+        str_add(out, "\n\n");
+        rc = table(&p, qualify_table_part, qualify_part(result, i), TABLE_MARKDOWN, err);
+    }
     for (size_t i = 0; i < sizeof sections / sizeof *sections && !rc; i++) {
         if (!qualify_table_applies(sections[i].fill, result))
             continue;

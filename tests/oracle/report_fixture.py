@@ -167,6 +167,7 @@ def policy(name, bits, weights, scales, err, p50, rate, part_rows):
             "samples_ms": q(samples, "ms", "M", SOURCE_M), "warmup_runs": 16,
             "items_per_s": q(round(per_s, 3), "items/s", "M", SOURCE_M),
             "peak_rss_bytes": q(412_000_000 + weights, "B", "M", SOURCE_M),
+            "kernels": {"with": None, "absent": hostile("none was asked for"), "calls": {}},
             "request": {"tokenize_ms": ms(1.9), "upload_ms": ms(0.11), "run_ms": ms(mid), "download_ms": ms(0.04), "total_ms": ms(mid + 2.05)},
         },
         "paired": None, "meets": meets, "unmet": unmet,
@@ -272,6 +273,12 @@ document = {
             "advice": ["w8a8: keep the attention projections in bf16, they hold the worst channels",
                        hostile("w4a16: try groups of 16")],
         },
+        "decision_report": [
+            {"part": part, "items": [
+                {"item": hostile("what it needs"), "says": hostile("what is known of " + part), "find_out": None},
+                {"item": "latency target", "says": None, "find_out": hostile("assay qualify model --require 'p50_ms<=20'")},
+            ]} for part in ("Workload", "Hardware", "Precision policy", "Evidence", "Interpretation", "Scope")
+        ],
         "wall_s": q(96.4, "s", "M", "whole command"),
     },
 }

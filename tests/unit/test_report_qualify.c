@@ -102,6 +102,11 @@ TEST(report_qualify_text_says_what_matters)
           NULL);
     CHECK(strstr(str_text(&s), "  - 24 whole weights are made bf16 again in every call") != NULL);
     CHECK(strstr(str_text(&s), "46.7 us") != NULL && strstr(str_text(&s), "91.6 us") != NULL); // the compiler's band
+    static const char *const parts[] = {"1. Workload", "2. Hardware",       "3. Precision policy",
+                                        "4. Evidence", "5. Interpretation", "6. Scope"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        CHECK(strstr(str_text(&s), parts[i]) != NULL);
+    CHECK(strstr(str_text(&s), "latency target: not known; to find out: assay qualify model --require") != NULL);
     CHECK(strstr(str_text(&s), " and others\n") != NULL); // 24, of which one is named
     CHECK(strstr(str_text(&s), "assay qualify model --text texts --policy f32 --policy w4a16 --batch 8") != NULL);
     CHECK(strstr(str_text(&s), "\nrecord: runs/synthetic") != NULL);
