@@ -70,7 +70,6 @@ static int measure(struct layout *l, struct error *err)
         c->head = keep(l, &s, err);
         c->text = from->align == TABLE_LEFT;
         c->rank = (size_t)from->rank;
-        c->shown = true;
         for (size_t r = 0; r < t->row_count; r++) {
             size_t k = r * t->column_count + i;
             if (k >= t->cell_count)
@@ -83,6 +82,7 @@ static int measure(struct layout *l, struct error *err)
             size_t w = text_width(l->cells[k], strlen(l->cells[k]));
             if (t->cells[k].span <= 1 && w > c->width)
                 c->width = w;
+            c->shown |= w > 0;
         }
         size_t word = longest_word(c->head);
         c->least = word > c->width ? word : c->width; // head wrapped, numbers whole
@@ -90,6 +90,7 @@ static int measure(struct layout *l, struct error *err)
             c->least = word > NARROW_TEXT ? word : NARROW_TEXT;
         size_t head = text_width(c->head, strlen(c->head));
         c->width = head > c->width ? head : c->width;
+        c->shown |= head > 0; // a column of marks without a title is left out where nothing is marked
     }
     str_release(&s);
     return err && err->code ? err->code : 0;
@@ -292,7 +293,7 @@ static void print_below(const struct layout *l, struct str *out)
     str_init(&s);
     size_t dropped = 0;
     for (size_t i = 0; i < t->column_count; i++)
-        if (!l->columns[i].shown)
+        if (!l->columns[i].shown && *l->columns[i].head)
             str_addf(&s, "%s%s", dropped++ ? ", " : "not shown at this width: ", l->columns[i].head);
     size_t most = l->width ? l->width : (size_t)-1;
     const char *dim = l->color ? "\x1b[2m" : NULL;

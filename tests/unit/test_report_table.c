@@ -218,6 +218,31 @@ TEST(report_table_text)
     table_release(&t);
 }
 
+// A column of marks without a title takes no room where nothing is marked, at any width, and is not said to be missing.
+TEST(report_table_unmarked)
+{
+    struct error err = {0};
+    struct str s;
+    str_init(&s);
+    for (int marked = 0; marked < 2; marked++) {
+        struct table t;
+        table_init(&t);
+        table_column(&t, "a", NULL, TABLE_LEFT, 0);
+        table_column(&t, "", NULL, TABLE_LEFT, 0);
+        table_column(&t, "b", NULL, TABLE_LEFT, 0);
+        table_row(&t);
+        table_cell(&t, "x");
+        table_cell(&t, marked ? "!" : "");
+        table_cell(&t, "y");
+        str_clear(&s);
+        REQUIRE_OK(table_print(&t, &s, TABLE_TEXT, 40, false, &err), &err);
+        CHECK(strstr(str_text(&s), marked ? "\nx  !  y\n" : "\nx  y\n") != NULL);
+        CHECK(strstr(str_text(&s), "not shown") == NULL);
+        table_release(&t);
+    }
+    str_release(&s);
+}
+
 TEST(report_table_markdown_csv_html)
 {
     struct table t;
