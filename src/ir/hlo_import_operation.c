@@ -296,11 +296,12 @@ static int import_scatter(struct importing *s, const struct hlo_instruction *in,
 }
 
 static int import_window(struct importing *s, const struct hlo_instruction *in, const struct hlo_attributes *a,
-                         struct instruction *to, int *out)
+                         const struct instruction *given, int *out)
 {
     static const char *const directions[] = {"EQ", "NE", "GE", "GT", "LE", "LT"};
     struct window_extent window[SHAPE_MAX_RANK];
-    bool select = to->op == OP_SELECT_SCATTER;
+    struct instruction to = *given;
+    bool select = to.op == OP_SELECT_SCATTER;
     const struct hlo_shape *x = &in->operands[0]->shape;
     if (in->n_called != (select ? 2 : 1) || a->n_window != (size_t)x->rank || x->rank > SHAPE_MAX_RANK)
         return import_refuse(s, in, "its window is not that of its operand");
@@ -311,9 +312,9 @@ static int import_window(struct importing *s, const struct hlo_instruction *in, 
         if (select && (w->window_dilation != 1 || w->base_dilation != 1))
             return import_refuse(s, in, "its window is dilated");
     }
-    to->window = window;
-    to->reducer = import_reducer(in->called[select]);
-    if (to->reducer == OP_COUNT)
+    to.window = window;
+    to.reducer = import_reducer(in->called[select]);
+    if (to.reducer == OP_COUNT)
         return import_refuse(s, in, "it reduces by more than one operation");
     if (select) {
         const struct hlo_instruction *root = in->called[0]->root;
@@ -328,9 +329,9 @@ static int import_window(struct importing *s, const struct hlo_instruction *in, 
             root->operands[0]->parameter != 0 || !hlo_is(root->operands[1], "parameter") ||
             root->operands[1]->parameter != 1)
             return import_refuse(s, in, "it selects by more than a comparison");
-        to->compare = (enum compare_direction)d;
+        to.compare = (enum compare_direction)d;
     }
-    *out = builder_append(&s->b, to);
+    *out = builder_append(&s->b, &to);
     return 0;
 }
 
@@ -345,10 +346,11 @@ static bool copy_place(int *to, int64_t first, int64_t second, const struct hlo_
 }
 
 static int import_convolution(struct importing *s, const struct hlo_instruction *in, const struct hlo_attributes *a,
-                              struct instruction *to, int *out)
+                              const struct instruction *given, int *out)
 {
     const struct hlo_convolution *d = &a->convolution;
     struct convolution c = {.batch_groups = a->batch_groups};
+    struct instruction to = *given;
     int n = in->shape.rank - 2;
     if (!a->has_convolution || n < 1 || a->n_window != (size_t)n || d->input_spatial.n != (size_t)n ||
         d->kernel_spatial.n != (size_t)n || d->output_spatial.n != (size_t)n ||
@@ -356,20 +358,20 @@ static int import_convolution(struct importing *s, const struct hlo_instruction 
         !copy_place(c.kernel, d->kernel_output_feature, d->kernel_input_feature, &d->kernel_spatial) ||
         !copy_place(c.output, d->output_batch, d->output_feature, &d->output_spatial))
         return import_refuse(s, in, "its dimension numbers are not complete");
-    to->n_a = n;
-    to->axis = a->feature_groups;
-    to->dot.precision = import_precision(a);
-    to->convolution = &c;
+    to.n_a = n;
+    to.axis = a->feature_groups;
+    to.dot.precision = import_precision(a);
+    to.convolution = &c;
     for (int i = 0; i < n; i++) {
         const struct hlo_window *w = &a->window[i];
-        to->a[i] = w->stride;
-        to->b[i] = w->pad_low;
-        to->c[i] = w->pad_high;
+        to.a[i] = w->stride;
+        to.b[i] = w->pad_low;
+        to.c[i] = w->pad_high;
         c.window_dilation[i] = w->window_dilation;
         c.base_dilation[i] = w->base_dilation;
         c.reversed[i] = w->reversed;
     }
-    *out = builder_append(&s->b, to);
+    *out = builder_append(&s->b, &to);
     return 0;
 }
 

@@ -54,7 +54,7 @@ static void look_up(const struct rewrite *w, const int *old, int n, int *values)
 
 int rewrite_copy(struct rewrite *w, const struct instruction *in)
 {
-    int operands[OP_MAX_OPERANDS], results[OP_MAX_OPERANDS];
+    int operands[OP_MAX_OPERANDS] = {0}, results[OP_MAX_OPERANDS] = {0};
     struct instruction copy = *in;
     rewrite_place(w, in);
     look_up(w, in->operands, in->n_operands, operands);
@@ -125,7 +125,7 @@ static struct region *region_at(struct rewrite *w, int region)
 
 static void return_more(struct rewrite *w, int region, int value)
 {
-    int results[OP_MAX_OPERANDS];
+    int results[OP_MAX_OPERANDS] = {0};
     struct region *r = region_at(w, region);
     int n = r->n_results;
     if (n >= OP_MAX_OPERANDS || value < 0) {

@@ -71,6 +71,8 @@ static bool take(const struct network *n, struct left *left, int64_t need, struc
             share = 1.0 / (double)apart;
         add_place(w, "%" PRId64 " of axis %d, %s%s", part, axis + 1, apart > 1 ? "a block apart, " : "",
                   wraps ? "a ring" : "a line");
+        if (part < 2)
+            return false;
         left->extent[axis] /= part;
         left->apart[axis] *= part;
         need /= part;

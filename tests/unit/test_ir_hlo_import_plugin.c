@@ -8,10 +8,12 @@
 
 #include "base/file.h"
 #include "fixture.h"
+#include "ir/cost.h"
 #include "ir/hlo_parse.h"
 #include "ir/policy.h"
 #include "ir/retype.h"
 #include "ir_cases.h"
+#include "num/convert.h"
 
 enum { MAX_ARGS = 32, MAX_RESULTS = 8 };
 
@@ -292,6 +294,79 @@ CASE(nested)
 CASE(momentum)
 CASE(rare)
 CASE(dropout)
+
+// A policy inside a loop: the weights of an LSTM are stored as it says, its state is rounded at every step, and what is
+// counted in the loop comes out.
+TEST(ir_hlo_import_plugin_policy_in_a_loop)
+{
+    struct user_case u;
+    struct policy policy;
+    struct module narrow;
+    void *out[MAX_RESULTS] = {NULL};
+    open_case(&u, "lstm", 0, 2);
+    REQUIRE_OK(policy_parse(&policy, "bf16", &u.t.err), &u.t.err);
+    module_init(&narrow, &u.t.arena, "bf16");
+    REQUIRE_OK(module_apply_policy(&u.t.m, &policy, true, &narrow, &u.t.err), &u.t.err);
+    CHECK_INT(shape_of_parameter(&narrow, 1)->dtype, DT_BF16);
+    int loops = 0, carried = 0, before = 0;
+    for (int i = 0; i < narrow.n_instructions; i++) {
+        loops += narrow.instructions[i].op == OP_WHILE;
+        carried += narrow.instructions[i].op == OP_WHILE ? narrow.instructions[i].n_operands : 0;
+    }
+    for (int i = 0; i < u.t.m.n_instructions; i++)
+        before += u.t.m.instructions[i].op == OP_WHILE ? u.t.m.instructions[i].n_operands : 0;
+    CHECK_INT(loops, 1);
+    CHECK(carried > before);      // the counts go along
+    for (int k = 0; k < 3; k++) { // the weights, as the policy stores them
+        const struct shape *s = shape_of_parameter(&u.t.m, k);
+        uint16_t *half = malloc((size_t)shape_elements(s) * 2);
+        REQUIRE(half);
+        REQUIRE_OK(convert_elements(DT_BF16, half, DT_F32, u.t.args[k], (size_t)shape_elements(s), NULL), &u.t.err);
+        if (shape_of_parameter(&narrow, k)->dtype == DT_BF16) {
+            free(u.t.args[k]);
+            u.t.args[k] = half;
+        } else {
+            free(half);
+        }
+    }
+    run_module(&u.t, &narrow, out);
+    for (int k = 0; k < u.t.m.n_results; k++) {
+        double d = off(&u, "f64", k, &narrow, out[k]);
+        CHECK(d > 1e-4 && d < 0.05); // bf16 has 8 bits; a wrong step would be off by much more
+    }
+    // Infinite or NaN nowhere; nothing that a wrong count would leave below zero.
+    const struct shape *counts = &narrow.instructions[narrow.results[u.t.m.n_results]].shape;
+    for (int64_t i = 0; i < shape_elements(counts); i++)
+        CHECK(((const int32_t *)out[u.t.m.n_results])[i] >= 0 &&
+              (i % 3 != 1 || !((const int32_t *)out[u.t.m.n_results])[i]));
+    for (int k = 0; k < MAX_RESULTS; k++)
+        free(out[k]);
+    close_case(&u);
+}
+
+// Loops cost what they do as often as they run: XLA counts a body once.
+TEST(ir_hlo_import_plugin_loops_cost_every_run)
+{
+    static const struct {
+        const char *name;
+        double once, every; // FLOP of products in the program: as XLA counts them, and of all runs
+    } cases[] = {           // Two products a step: 3 rows by 8 and by 16 columns of 64 gates, five steps.
+                 {"lstm", 2.0 * 3 * (8 + 16) * 64, 5 * 2.0 * 3 * (8 + 16) * 64},
+                 // A loop of three in a loop of two: 3 rows by 6 by 6.
+                 {"nested", 2.0 * 3 * 6 * 6, 2 * 3 * 2.0 * 3 * 6 * 6}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct user_case u;
+        struct cost_row *rows;
+        struct cost total;
+        int n;
+        open_case(&u, cases[i].name, 0, -1);
+        REQUIRE_OK(cost_groups(&u.t.m, &u.t.arena, &rows, &n, &total, &u.t.err), &u.t.err);
+        double xla = json_number_value(json_object_get(u.c, "xla_flop"));
+        CHECK_NEAR(cost_product_flop(&total), cases[i].every, 0.5);
+        CHECK(xla >= cases[i].once && xla < cases[i].every);
+        close_case(&u);
+    }
+}
 
 // What ops.json has no case of is in some program here, and every one of them can be read without a plugin too.
 TEST(ir_hlo_import_meets_the_other_operations)
