@@ -58,7 +58,7 @@ static int convolve(const struct instruction *in, const int64_t *x, const int64_
 int infer_convolution(const struct instruction *in, const struct shape *s, struct shape *out, struct error *err)
 {
     int rank = s[0].rank, n = rank - 2;
-    int64_t x[SHAPE_MAX_RANK], kernel[SHAPE_MAX_RANK], result[SHAPE_MAX_RANK];
+    int64_t x[SHAPE_MAX_RANK] = {0}, kernel[SHAPE_MAX_RANK] = {0}, result[SHAPE_MAX_RANK] = {0};
     const struct convolution *c = in->convolution;
     *out = (struct shape){.dtype = in->shape.dtype, .rank = rank};
     if (n < 1 || s[1].rank != rank || in->n_a != n)
@@ -139,7 +139,7 @@ static int indexed_shape(const struct instruction *in, const struct shape *x, co
                          const struct shape *updates, struct shape *out, struct error *err)
 {
     const struct indexing *g = in->indexing;
-    int64_t outer[SHAPE_MAX_RANK], length;
+    int64_t outer[SHAPE_MAX_RANK] = {0}, length;
     unsigned gone = 0, offsets = 0;
     if (!g || !dtype_is_integer(indices->dtype) || g->vector < 0 || g->vector > indices->rank)
         return BAD("needs integer indices and dimension numbers");
