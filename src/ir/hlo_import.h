@@ -12,11 +12,13 @@ struct hlo_import_options {
     int64_t first_weight, last_weight; // arguments that are weights, from 0; last below first: none
 };
 
-// Calls are written out. A parameter is named as its op_name says ("params['w']"), else as the instruction; a weight's
-// binding names the tensor in the same way. Scopes are the paths of op_name without the function ("jit(f)") and the
-// operation at its end; a group is a scope whose numbers are left out. Values that go into products and come out of
-// them are handed on (FLAG_STORE). ERR_INPUT names the instruction: an operation that is not in the table, a constant
-// whose values the text left out, more than 2^20 instructions; ERR_USAGE for weights that are not arguments.
+// Calls are written out, loops and branches become regions; what a loop's body returns as it came is no state but a
+// value that the body uses, so weights stay parameters. A parameter is named as its op_name says ("params['w']"), else
+// as the instruction; a weight's binding names the tensor in the same way. Scopes are the paths of op_name without the
+// function ("jit(f)") and the operation at its end; a group is a scope whose numbers are left out. Values that go into
+// products and come out of them are handed on (FLAG_STORE). ERR_INPUT names the instruction: an operation that is not
+// in the table, a constant whose values the text left out, more than 2^20 instructions; ERR_USAGE for weights that are
+// not arguments.
 int hlo_import(const struct hlo_module *m, const struct hlo_import_options *o, struct module *out, struct error *err);
 
 // Whether a compiler has been through it: it is scheduled, or has fusions. Such a module is not imported.
