@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+
 #include "ir/cost.h"
 #include "ir/region.h"
 
@@ -55,9 +57,9 @@ int cost_runs(const struct module *m, struct arena *a, double **out, bool *bound
         flop[m->instructions[i].region] += cost_product_flop(&c) + c.element_flop + c.transcendentals;
     }
     for (int r = m->n_regions - 1; r > 0; r--)
-        flop[m->regions[r].parent] += flop[r] * runs[r];
+        flop[m->regions[r].parent] = fmin(flop[m->regions[r].parent] + flop[r] * runs[r], 1e200);
     choose_branches(m, flop, runs);
-    for (int r = 1; r < m->n_regions; r++)
-        runs[r] *= runs[m->regions[r].parent];
+    for (int r = 1; r < m->n_regions; r++) // loops in loops of absurd counts: what is counted stays finite
+        runs[r] = fmin(runs[r] * runs[m->regions[r].parent], 1e100);
     return 0;
 }
