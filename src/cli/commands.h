@@ -18,6 +18,7 @@
     X(embed)                                                                                                           \
     X(help)                                                                                                            \
     X(image)                                                                                                           \
+    X(ladder)                                                                                                          \
     X(precision)                                                                                                       \
     X(price)                                                                                                           \
     X(probe)                                                                                                           \

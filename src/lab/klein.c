@@ -56,7 +56,7 @@ static struct flux2_build build_of(const struct klein *k)
     struct flux2_build how = {.batch = k->batch,
                               .rows = k->rows,
                               .columns = k->columns,
-                              .trace = k->trace,
+                              .also = k->trace ? TAPS_LAYERS : TAPS_NONE,
                               .hoisted_steps = k->schedule.steps,
                               .handed = k->wide ? DT_F64 : k->policy.out,
                               .latent = k->latent};
@@ -71,7 +71,7 @@ static int build(const struct klein *k, enum klein_part part, const struct flux2
     const struct flux2_config *c = &k->weights.config;
     switch (part) {
     case KLEIN_TEXT:
-        return flux2_text_module(c, 1, k->trace, m, err);
+        return flux2_text_module(c, 1, k->trace ? TAPS_LAYERS : TAPS_NONE, m, err);
     case KLEIN_PREPARE:
         return flux2_prepare_module(c, how, m, err);
     case KLEIN_STEP:
@@ -211,6 +211,8 @@ static int set_sizes(struct klein *k, const struct klein_options *o, struct erro
 {
     struct flux2_config *c = &k->weights.config;
     c->guided = c->guided || o->guided;
+    if (o->text_tokens)
+        c->text_tokens = o->text_tokens;
     int rc = flux2_tokens(o->height, o->width, &k->rows, &k->columns, err);
     k->height = o->height;
     k->width = o->width;

@@ -42,6 +42,7 @@ struct klein_options {
     enum flux2_sampler sampler;
     int64_t height, width; // pixels
     int64_t steps;         // 0: the model's own
+    int64_t text_tokens;   // that prompts are filled up to; 0: the model's own
     int64_t batch;         // images of one prompt at once; 0: 1
     double guidance;       // NAN: the model's own, 4 for base models. Distilled ones take none
     bool guided;           // takes the model for a base model, whatever it says

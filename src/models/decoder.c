@@ -80,6 +80,10 @@ static int attention(struct maker *k, int layer, int x)
     builder_scope(b, "rope", "layer.%d.rope", layer);
     int query = turned(k, layer, qkv, 0, c->heads, "self_attn.q_norm.weight");
     int key = turned(k, layer, qkv, q, c->kv_heads, "self_attn.k_norm.weight");
+    if (!layer) {
+        tap(b, k->how->also, TAPS_ALL, query, "layer.0.query");
+        tap(b, k->how->also, TAPS_ALL, key, "layer.0.key");
+    }
     builder_scope(b, "attention", "layer.%d.attention", layer);
     int value = build_slice_axis(b, qkv, 2, q + kv, q + 2 * kv);
     value = build_reshape(b, value, 4, (int64_t[]){k->how->batch, k->tokens, c->kv_heads, c->head_dim});
@@ -88,6 +92,8 @@ static int attention(struct maker *k, int layer, int x)
     int y = builder_store(b, part_attention(b, query, key, value, k->visible));
     builder_scope(b, "attention out", "layer.%d.attention.out", layer);
     y = part_linear(b, y, layer_name(k, layer, "self_attn.o_proj.weight"), c->hidden);
+    if (!layer)
+        tap(b, k->how->also, TAPS_ALL, y, "layer.0.attention");
     return builder_store(b, build_binary(b, OP_ADD, x, y));
 }
 
@@ -187,14 +193,10 @@ int decoder_module(const struct decoder_config *c, const struct decoder_build *h
     if (rc)
         return rc;
     builder_init(&k.b, m);
-    int x = inputs(&k);
+    int x = tap(&k.b, how->also, TAPS_ALL, inputs(&k), "embedding");
     int layers = how->phase == DECODER_TAPS && how->n_taps ? how->taps[how->n_taps - 1] : (int)c->layers;
     for (int i = 0; i < layers; i++) {
-        char name[32];
-        x = mlp(&k, i, attention(&k, i, x));
-        snprintf(name, sizeof name, "layer.%d", i);
-        if (how->trace)
-            build_result(&k.b, name, x);
+        x = tap(&k.b, how->also, TAPS_LAYERS, mlp(&k, i, attention(&k, i, x)), "layer.%d", i);
         if (n < how->n_taps && how->taps[n] == i + 1)
             taps[n++] = x;
     }

@@ -8,6 +8,7 @@
 #include "io/hf_config.h"
 #include "ir/builder.h"
 #include "models/arch.h"
+#include "models/taps.h"
 
 enum { DECODER_MAX_TAPS = 8 };
 
@@ -37,7 +38,9 @@ struct decoder_build {
     enum decoder_phase phase;
     int64_t batch, seq;
     int taps[DECODER_MAX_TAPS], n_taps; // layers from 1, ascending; what comes behind the last is not built
-    bool trace;                         // also return the stream behind every layer, "layer.0", ...
+    // Also returned: "layer.0", ..., the stream behind every layer; with TAPS_ALL "embedding" and of the first layer its
+    // rotated "layer.0.query" and "layer.0.key" [batch, seq, heads, head_dim] and "layer.0.attention", before it is added.
+    enum taps also;
 };
 
 // Builds the f32 module. Inputs: "input_ids" s32 [batch, seq] (or [batch, 1]), "attention_mask" s32 [batch, seq] (1 on

@@ -26,6 +26,7 @@ struct maker {
     int64_t batch, text, image, hidden; // image: tokens, references included
     int64_t steps;                      // whose modulations are inputs; 0: they are made here
     enum dtype handed, latent;
+    enum taps also;
     int cosine, sine;
 };
 
@@ -189,8 +190,12 @@ static void double_block(struct maker *k, int block, int x[2], const int vectors
     builder_scope(b, "attention", "double.%d.attention", block);
     for (int i = 0; i < 2; i++)
         value[i] = heads_of(k, value[i], 2);
-    int all = part_attention(b, build_concatenate(b, query, 2, 1), build_concatenate(b, key, 2, 1),
-                             build_concatenate(b, value, 2, 1), -1);
+    int queries = build_concatenate(b, query, 2, 1), keys = build_concatenate(b, key, 2, 1);
+    if (!block) {
+        queries = tap(b, k->also, TAPS_ALL, queries, "double.0.query");
+        keys = tap(b, k->also, TAPS_ALL, keys, "double.0.key");
+    }
+    int all = part_attention(b, queries, keys, build_concatenate(b, value, 2, 1), -1);
     builder_store(b, all);
     for (int i = 0; i < 2; i++) {
         const struct stream *s = &streams[i];
@@ -201,6 +206,8 @@ static void double_block(struct maker *k, int block, int x[2], const int vectors
         snprintf(where, sizeof where, "double.%d.%s.mlp", block, s->name);
         builder_scope(b, MODULATE, "double.%d.%s.attention.gate", block, s->name);
         x[i] = add_gated(k, x[i], m[i][0].gate, y);
+        if (!block)
+            tap(b, k->also, TAPS_ALL, x[i], "double.0.%s.attention", s->name);
         y = feed_forward(k, block, s, adapt(k, x[i], m[i][1], where));
         builder_scope(b, MODULATE, "double.%d.%s.mlp.residual", block, s->name);
         x[i] = add_gated(k, x[i], m[i][1].gate, y);
@@ -221,11 +228,19 @@ static int single_block(struct maker *k, int block, int x, int vector)
     builder_scope(b, "rope, q and k norm", "single.%d.rope", block);
     int query = turned(k, h, 0, 0, named(k, "single_transformer_blocks", block, "attn.norm_q.weight"));
     int key = turned(k, h, 1, 0, named(k, "single_transformer_blocks", block, "attn.norm_k.weight"));
+    if (!block) {
+        tap(b, k->also, TAPS_ALL, query, "single.0.query");
+        tap(b, k->also, TAPS_ALL, key, "single.0.key");
+    }
     builder_scope(b, "attention", "single.%d.attention", block);
     int both[2] = {builder_store(b, part_attention(b, query, key, heads_of(k, h, 2), -1))};
     builder_scope(b, MODULATE, "single.%d.gate", block);
     both[1] = build_slice_axis(b, h, 2, 3 * k->hidden, 3 * k->hidden + 2 * k->c->mlp);
     both[1] = builder_store(b, part_swiglu(b, both[1]));
+    if (!block) {
+        tap(b, k->also, TAPS_ALL, both[0], "single.0.attention");
+        tap(b, k->also, TAPS_ALL, both[1], "single.0.mlp");
+    }
     builder_scope(b, LINEAR_2, "single.%d.linear2", block);
     h = linear(k, build_concatenate(b, both, 2, 2), named(k, "single_transformer_blocks", block, "attn.to_out.weight"),
                k->hidden);
@@ -251,9 +266,11 @@ static void times(struct maker *k, int timesteps, int vectors[VECTORS])
     int v = builder_store(b, time_waves(k, timesteps));
     v = linear(k, v, "time_guidance_embed.timestep_embedder.linear_1.weight", k->hidden);
     v = linear(k, part_silu(b, v), "time_guidance_embed.timestep_embedder.linear_2.weight", k->hidden);
+    tap(b, k->also, TAPS_ALL, v, "time");
     for (int i = 0; i < VECTORS; i++) {
         builder_scope(b, "time, modulations", "%s", vector_rows[i].name);
         vectors[i] = modulation_vector(k, v, vector_rows[i].tensor, vector_rows[i].parts);
+        tap(b, k->also, TAPS_ALL, vectors[i], "%s", vector_rows[i].name);
     }
 }
 
@@ -308,18 +325,11 @@ static struct maker maker_of(const struct flux2_config *f, const struct flux2_bu
                       .text = f->text_tokens,
                       .image = how->rows * how->columns + how->reference,
                       .hidden = f->dit.heads * f->dit.head_dim,
+                      .also = how->also,
                       .handed = how->handed ? how->handed : DT_F32,
                       .latent = how->latent ? how->latent : DT_F32};
     builder_init(&k.b, m);
     return k;
-}
-
-static void trace(struct maker *k, bool wanted, const char *kind, int block, int x)
-{
-    char name[32];
-    snprintf(name, sizeof name, "%s.%d", kind, block);
-    if (wanted)
-        build_result(&k->b, name, x);
 }
 
 int flux2_prepare_module(const struct flux2_config *f, const struct flux2_build *how, struct module *m,
@@ -327,6 +337,7 @@ int flux2_prepare_module(const struct flux2_config *f, const struct flux2_build 
 {
     struct maker k = maker_of(f, how, m);
     int vectors[VECTORS];
+    k.also = TAPS_NONE; // all of it is results
     int context = context_input(&k, 1);
     times(&k, build_parameter(&k.b, ROLE_INPUT, "timesteps", SHAPE(DT_F32, how->hoisted_steps), NULL), vectors);
     build_result(&k.b, "text", embed_context(&k, context));
@@ -365,22 +376,21 @@ int flux2_dit_module(const struct flux2_config *f, const struct flux2_build *how
     k.sine = build_parameter(b, ROLE_INPUT, "rope_sin", SHAPE(DT_F32, all, c->head_dim / 2), NULL);
     if (!k.steps) {
         times(&k, timestep, vectors);
-        x[0] = embed_context(&k, context);
+        x[0] = tap(b, k.also, TAPS_ALL, embed_context(&k, context), "text.in");
     } else {
         x[0] = prepared(&k, vectors);
     }
     builder_scope(b, "image in, out", "image.in");
-    x[1] = linear(&k, latent, "x_embedder.weight", k.hidden);
+    x[1] = tap(b, k.also, TAPS_ALL, linear(&k, latent, "x_embedder.weight", k.hidden), "image.in");
     for (int i = 0; i < c->double_blocks; i++) {
         double_block(&k, i, x, vectors);
-        trace(&k, how->trace, "double.text", i, x[0]);
-        trace(&k, how->trace, "double.image", i, x[1]);
+        tap(b, k.also, TAPS_LAYERS, x[0], "double.text.%d", i);
+        tap(b, k.also, TAPS_LAYERS, x[1], "double.image.%d", i);
     }
     builder_scope(b, MODULATE, "join");
     int z = builder_store(b, build_concatenate(b, x, 2, 1));
     for (int i = 0; i < c->single_blocks; i++) {
-        z = single_block(&k, i, z, vectors[2]);
-        trace(&k, how->trace, "single", i, z);
+        z = tap(b, k.also, TAPS_LAYERS, single_block(&k, i, z, vectors[2]), "single.%d", i);
     }
     builder_scope(b, "norm", "out.norm");
     z = norm(&k, build_slice_axis(b, z, 1, k.text, k.text + how->rows * how->columns));
@@ -423,11 +433,11 @@ int flux2_block_module(const struct flux2_config *f, bool single, int64_t image_
     return builder_finish(b, err);
 }
 
-int flux2_text_module(const struct flux2_config *c, int64_t batch, bool trace_layers, struct module *m,
+int flux2_text_module(const struct flux2_config *c, int64_t batch, enum taps also, struct module *m,
                       struct error *err)
 {
     struct decoder_build how = {
-        .phase = DECODER_TAPS, .batch = batch, .seq = c->text_tokens, .n_taps = 3, .trace = trace_layers};
+        .phase = DECODER_TAPS, .batch = batch, .seq = c->text_tokens, .n_taps = 3, .also = also};
     memcpy(how.taps, c->taps, sizeof c->taps);
     return decoder_module(&c->text, &how, m, err);
 }

@@ -50,7 +50,7 @@ struct flux2_build {
     int64_t batch;
     int64_t rows, columns; // tokens of the image
     int64_t reference;     // tokens of reference images behind them
-    bool trace;            // also return what every block hands on
+    enum taps also;        // values inside that are returned, too
     // A pipeline's step: what is the same for all steps, or known before them, comes from flux2_prepare_module.
     int64_t hoisted_steps; // 0: the step does it all
     enum dtype handed;     // type in which one module's results enter the next; DT_INVALID: f32
@@ -60,7 +60,13 @@ struct flux2_build {
 int flux2_tokens(int64_t height, int64_t width, int64_t *rows, int64_t *columns, struct error *err);
 
 // Text encoder: "context" [batch, text_tokens, joint] from the inputs of decoder_module.
-int flux2_text_module(const struct flux2_config *c, int64_t batch, bool trace, struct module *m, struct error *err);
+int flux2_text_module(const struct flux2_config *c, int64_t batch, enum taps also, struct module *m,
+                      struct error *err);
+// With taps: "double.text.0", "double.image.0", ..., "single.0", ...; with TAPS_ALL also "time", "modulation.text",
+// "modulation.image", "modulation.single", "modulation.out", "text.in", "image.in", and of the first blocks the rotated
+// "double.0.query" and "double.0.key" of the whole sequence, "double.0.text.attention" and "double.0.image.attention"
+// (the stream behind the attention), "single.0.query", "single.0.key", "single.0.attention" and "single.0.mlp" (the two
+// halves of what linear2 takes).
 // One step: "velocity" [batch, tokens, channels] from "latent" [batch, tokens + reference, channels], "context"
 // [batch, text_tokens, joint], "timestep" f32 [batch] (sigma times 1000), "rope_cos" and "rope_sin" f32
 // [text_tokens + tokens + reference, head_dim / 2].
@@ -77,10 +83,10 @@ int flux2_prepare_module(const struct flux2_config *c, const struct flux2_build 
 // for the text of a double one), "rope_cos" and "rope_sin".
 int flux2_block_module(const struct flux2_config *c, bool single, int64_t image_tokens, struct module *m,
                        struct error *err);
-// "image" from "latent" [batch, tokens, channels].
+// "image" from "latent" [batch, tokens, channels]. Taps: "unfolded", "mid", "up.0", ...
 int flux2_decoder_module(const struct flux2_config *c, const struct flux2_build *how, struct module *m,
                          struct error *err);
-// "latent" [batch, tokens, channels] from "image": the mean, normalised.
+// "latent" [batch, tokens, channels] from "image": the mean, normalised. Taps: "down.0", ..., "moments".
 int flux2_encoder_module(const struct flux2_config *c, const struct flux2_build *how, struct module *m,
                          struct error *err);
 

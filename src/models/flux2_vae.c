@@ -192,11 +192,6 @@ static struct maker maker_of(const struct flux2_config *c, const struct flux2_bu
     return k;
 }
 
-static void trace(struct maker *k, const struct flux2_build *how, const char *name, int x)
-{
-    if (how->trace)
-        build_result(&k->b, name, x);
-}
 
 int flux2_decoder_module(const struct flux2_config *c, const struct flux2_build *how, struct module *m,
                          struct error *err)
@@ -208,13 +203,14 @@ int flux2_decoder_module(const struct flux2_config *c, const struct flux2_build 
     struct shape tokens = SHAPE(DT_F32, k.batch, k.rows * k.columns, 4 * c->vae.latent);
     if (how->latent)
         tokens.dtype = how->latent;
-    int x = unfold(&k, build_convert(b, build_parameter(b, ROLE_INPUT, "latent", tokens, NULL), DT_F32));
+    int x = build_parameter(b, ROLE_INPUT, "latent", tokens, NULL);
+    x = tap(b, how->also, TAPS_ALL, unfold(&k, build_convert(b, x, DT_F32)), "unfolded");
     builder_scope(b, "conv in", "post_quant_conv");
     x = pointwise(&k, x, "post_quant_conv", c->vae.latent);
     builder_scope(b, "conv in", "decoder.conv_in");
     x = same(&k, x, "decoder.conv_in", channels[FLUX2_LEVELS - 1]);
     x = mid_block(&k, x, "decoder.mid_block");
-    trace(&k, how, "mid", x);
+    tap(b, how->also, TAPS_LAYERS, x, "mid");
     for (int i = 0; i < FLUX2_LEVELS; i++) {
         char level[64], up[96];
         k.group = groups[i];
@@ -225,7 +221,7 @@ int flux2_decoder_module(const struct flux2_config *c, const struct flux2_build 
             builder_scope(b, k.group, "%s", up);
             x = same(&k, twice(b, x), up, channels[FLUX2_LEVELS - 1 - i]);
         }
-        trace(&k, how, groups[i], x);
+        tap(b, how->also, TAPS_LAYERS, x, "up.%d", i);
     }
     x = norm_silu(&k, x, "decoder.conv_norm_out");
     builder_scope(b, "conv out", "decoder.conv_out");
@@ -253,14 +249,14 @@ int flux2_encoder_module(const struct flux2_config *c, const struct flux2_build 
             builder_scope(b, k.group, "%s", down);
             x = builder_store(b, convolution(&k, x, down, c->vae.channels[i], 3, 2, 0, 1));
         }
-        trace(&k, how, groups[i], x);
+        tap(b, how->also, TAPS_LAYERS, x, "down.%d", i);
     }
     x = mid_block(&k, x, "encoder.mid_block");
     x = norm_silu(&k, x, "encoder.conv_norm_out");
     builder_scope(b, "conv out", "encoder.conv_out");
     x = same(&k, x, "encoder.conv_out", 2 * c->vae.latent);
     builder_scope(b, "conv out", "quant_conv");
-    x = pointwise(&k, x, "quant_conv", 2 * c->vae.latent);
+    x = tap(b, how->also, TAPS_ALL, pointwise(&k, x, "quant_conv", 2 * c->vae.latent), "moments");
     build_result(b, "latent", fold(&k, x));
     return builder_finish(b, err);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "report/doc.h"
+#include "report/ladder.h"
 #include "report/precision.h"
 #include "report/probe.h"
 #include "report/qualify.h"
@@ -20,6 +21,7 @@ static const struct report {
     {"assay.precision/1", report_precision_text, report_precision_markdown, report_precision_html,
      report_precision_csv},
     {"assay.probe/1", report_probe_text, report_probe_markdown, report_probe_html, NULL},
+    {"assay.ladder/1", report_ladder_text, report_ladder_markdown, report_ladder_html, report_ladder_csv},
 };
 
 bool report_format_parse(const char *name, enum report_format *out)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json of a model, of the parts of a FLUX.2 folder, and of a pooling module. What is accepted must be within the
+// config.json of a model, of the parts of a FLUX.2 folder, and of a pooling module; reference.json of a ladder. What is accepted must be within the
 // limits that are promised.
 #include <stdlib.h>
 
 #include "io/hf_config.h"
+#include "lab/ladder_reference.h"
 #include "models/flux2.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -32,6 +33,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             ((i == FLUX2_TRANSFORMER && (f.dit.heads < 1 || f.dit.mlp < 1)) || (i == FLUX2_VAE && f.vae.groups < 1)))
             abort();
     }
+    struct ladder_reference r = {0};
+    struct error e5 = {0};
+    arena_init(&r.arena);
+    if (ladder_reference_parse(&r, (const char *)data, size, "fuzz", &e5) == 0 &&
+        (!r.model || r.height < 0 || r.height > 4096 || r.steps > 1000))
+        abort();
+    arena_release(&r.arena);
     if (!e.code)
         return 0; // a model's configuration is not one of pooling
     struct error e2 = {0};

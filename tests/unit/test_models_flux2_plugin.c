@@ -159,7 +159,7 @@ TEST(models_flux2_plugin_text_encoder_equals_transformers)
         double *results[16] = {0};
         arena_init(&arena);
         module_init(&m, &arena, "text");
-        REQUIRE_OK(flux2_text_module(&t.config, 3, true, &m, &err), &err);
+        REQUIRE_OK(flux2_text_module(&t.config, 3, TAPS_LAYERS, &m, &err), &err);
         CHECK_INT(m.n_results, 6); // layers behind the last tap are not built
         REQUIRE(run(&t, &m, as, inputs, results));
         for (int i = 0; i < 5; i++)
@@ -256,7 +256,7 @@ TEST(models_flux2_plugin_transformer_equals_diffusers)
         if (as != AS_F64 && !json_array_size(list)) // one case is enough for the others
             continue;
         int64_t references[4][2] = {0};
-        struct flux2_build how = {.batch = 2, .rows = t.rows, .columns = t.columns, .trace = true};
+        struct flux2_build how = {.batch = 2, .rows = t.rows, .columns = t.columns, .also = TAPS_LAYERS};
         for (size_t r = 0; r < json_array_size(list); r++) {
             ir_fixture_ints(json_array_get(list, r), references[r], 2);
             how.reference += references[r][0] * references[r][1];
@@ -292,7 +292,7 @@ TEST(models_flux2_plugin_autoencoder_equals_diffusers)
     for (int i = 0; i < 2 * RUNS; i++) {
         enum run_as as = (enum run_as)(i / 2);
         bool decode = i % 2;
-        struct flux2_build how = {.batch = 1, .rows = t.rows, .columns = t.columns, .trace = decode};
+        struct flux2_build how = {.batch = 1, .rows = t.rows, .columns = t.columns, .also = decode ? TAPS_LAYERS : TAPS_NONE};
         struct arena arena;
         struct module m;
         struct error err = {0};
