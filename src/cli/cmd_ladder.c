@@ -97,8 +97,9 @@ static int run(struct cli *cli, struct error *err)
     if (cli->n_operands > 1)
         return error_set(err, ERR_USAGE, NULL, "takes one WORKLOAD; --compare takes two records");
     if (!o->reference)
-        return error_set(err, ERR_USAGE, "--reference", "is needed: a directory with reference.json and "
-                                                        "taps.safetensors (docs/ladder.md says how one is made)");
+        return error_set(err, ERR_USAGE, "--reference",
+                         "is needed: a directory with reference.json and "
+                         "taps.safetensors (docs/ladder.md says how one is made)");
     if (!matmul_precision_parse(&o->precision, cli_string(cli, "matmul-precision")))
         return error_set(err, ERR_INTERNAL, "--matmul-precision", "is not known");
     int rc = cli_recorded(cli, "ladder", fill, c, cli_string(cli, "format"), err);

@@ -10,7 +10,8 @@
 #define INJECT_PREFIX "injected."
 
 // `to` is `from` with an input INJECT_PREFIX NAME, of the result's shape, wherever result NAME is used by what comes
-// after it, for every result i with cut[i]. The results are the same ones. Inputs of what no result needs any more stay.
+// after it, for every result i with cut[i]. The results are the same ones. Inputs of what no result needs any more
+// stay.
 int module_inject(const struct module *from, const bool *cut, struct module *to, struct error *err);
 
 #endif

@@ -40,9 +40,7 @@ static enum ladder_verdict verdict_of(const struct ladder *l, const struct ladde
     if (l->band == LADDER_BF16)
         return s->snr_db >= rung->db ? LADDER_PASS : s->snr_db >= rung->db - LADDER_WARN_DB ? LADDER_WARN : LADDER_FAIL;
     double bound = rung->relative * (l->band == LADDER_F64 ? LADDER_F64_SHARE : 1);
-    return s->relative <= bound                        ? LADDER_PASS
-           : s->relative <= bound * LADDER_WARN_FACTOR ? LADDER_WARN
-                                                       : LADDER_FAIL;
+    return s->relative <= bound ? LADDER_PASS : s->relative <= bound * LADDER_WARN_FACTOR ? LADDER_WARN : LADDER_FAIL;
 }
 
 static void score(const struct ladder *l, const struct ladder_rung *rung, const double *want, const double *got,
@@ -220,8 +218,8 @@ static int note_missing(struct ladder *l, const char *program, const char *name,
     return l->missing[l->n_missing++] ? 0 : ERR_MEMORY;
 }
 
-int ladder_program(struct ladder *l, const char *program, const struct module *module,
-                   const struct checkpoint *weights, const struct progress *progress, struct error *err)
+int ladder_program(struct ladder *l, const char *program, const struct module *module, const struct checkpoint *weights,
+                   const struct progress *progress, struct error *err)
 {
     struct arena arena;
     struct module cut, run;
@@ -261,7 +259,7 @@ static int set_policy(struct ladder *l, struct error *err)
     if (!rc && l->wide && o->precision != MATMUL_HIGHEST)
         rc = error_set(err, ERR_USAGE, "--matmul-precision", "is of f32 products; under f64 there are none");
     bool f32 = !l->wide && l->policy.w == DT_F32 && l->policy.between == DT_F32 && l->policy.op == DT_F32;
-    l->band = l->wide && l->reference.type == DT_F64                ? LADDER_F64
+    l->band = l->wide && l->reference.type == DT_F64             ? LADDER_F64
               : (l->wide || f32) && l->reference.type != DT_BF16 ? LADDER_F32
                                                                  : LADDER_BF16;
     return rc;

@@ -33,13 +33,13 @@ enum ladder_band { LADDER_F64, LADDER_F32, LADDER_BF16 };
 const char *ladder_band_name(enum ladder_band b);
 
 struct ladder_score {
-    bool known;          // it was computed
-    double max_abs;      // largest difference
-    double relative;     // that by the reference's largest magnitude
-    double snr_db;       // infinite when equal
-    double psnr_db;      // of the reference's range to the root mean square of the difference
-    size_t nonfinite;    // elements that are finite on one side alone
-    bool exact;          // equal in every element
+    bool known;       // it was computed
+    double max_abs;   // largest difference
+    double relative;  // that by the reference's largest magnitude
+    double snr_db;    // infinite when equal
+    double psnr_db;   // of the reference's range to the root mean square of the difference
+    size_t nonfinite; // elements that are finite on one side alone
+    bool exact;       // equal in every element
     enum ladder_verdict verdict;
 };
 
@@ -51,7 +51,8 @@ struct ladder_key {
 };
 
 struct ladder_options {
-    const char *workload;  // a BERT directory; a FLUX.2 folder or file, "tiny:SEED", "random:SEED"; NULL: the reference's
+    const char
+        *workload; // a BERT directory; a FLUX.2 folder or file, "tiny:SEED", "random:SEED"; NULL: the reference's
     const char *reference; // directory
     const char *policy;    // NULL: f32, or bf16 for a reference in bf16; "f64": the reference of ours
     enum matmul_precision precision;

@@ -7,8 +7,8 @@
 
 // Runs an f32 module on the reference's inputs of `program`, once cut at every result that the reference has and once
 // whole, and scores its results.
-int ladder_program(struct ladder *l, const char *program, const struct module *module,
-                   const struct checkpoint *weights, const struct progress *progress, struct error *err);
+int ladder_program(struct ladder *l, const char *program, const struct module *module, const struct checkpoint *weights,
+                   const struct progress *progress, struct error *err);
 // Scores a value that no program makes: n elements in f64. `chained`: made from our own values before it.
 int ladder_value(struct ladder *l, const char *program, const char *name, bool chained, const double *values, size_t n,
                  struct error *err);

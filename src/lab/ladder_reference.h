@@ -10,11 +10,11 @@
 struct ladder_reference {
     struct arena arena;
     const char *directory;
-    const char *model;     // "flux2", "bert"
-    const char *weights;   // that it was run with where they have a name ("tiny:1"); NULL
-    const char *made_by;   // NULL: not said
-    enum dtype type;       // that it was computed in: f32, bf16, f64
-    const char *sampler;   // of a pipeline; NULL
+    const char *model;                         // "flux2", "bert"
+    const char *weights;                       // that it was run with where they have a name ("tiny:1"); NULL
+    const char *made_by;                       // NULL: not said
+    enum dtype type;                           // that it was computed in: f32, bf16, f64
+    const char *sampler;                       // of a pipeline; NULL
     int64_t height, width, steps, text_tokens; // of a pipeline; 0
     int64_t seed;                              // of its noise; -1: not said
     struct checkpoint taps;

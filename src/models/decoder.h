@@ -38,8 +38,9 @@ struct decoder_build {
     enum decoder_phase phase;
     int64_t batch, seq;
     int taps[DECODER_MAX_TAPS], n_taps; // layers from 1, ascending; what comes behind the last is not built
-    // Also returned: "layer.0", ..., the stream behind every layer; with TAPS_ALL "embedding" and of the first layer its
-    // rotated "layer.0.query" and "layer.0.key" [batch, seq, heads, head_dim] and "layer.0.attention", before it is added.
+    // Also returned: "layer.0", ..., the stream behind every layer; with TAPS_ALL "embedding" and of the first layer
+    // its rotated "layer.0.query" and "layer.0.key" [batch, seq, heads, head_dim] and "layer.0.attention", before it is
+    // added.
     enum taps also;
 };
 

@@ -433,8 +433,7 @@ int flux2_block_module(const struct flux2_config *f, bool single, int64_t image_
     return builder_finish(b, err);
 }
 
-int flux2_text_module(const struct flux2_config *c, int64_t batch, enum taps also, struct module *m,
-                      struct error *err)
+int flux2_text_module(const struct flux2_config *c, int64_t batch, enum taps also, struct module *m, struct error *err)
 {
     struct decoder_build how = {
         .phase = DECODER_TAPS, .batch = batch, .seq = c->text_tokens, .n_taps = 3, .also = also};

@@ -60,8 +60,7 @@ struct flux2_build {
 int flux2_tokens(int64_t height, int64_t width, int64_t *rows, int64_t *columns, struct error *err);
 
 // Text encoder: "context" [batch, text_tokens, joint] from the inputs of decoder_module.
-int flux2_text_module(const struct flux2_config *c, int64_t batch, enum taps also, struct module *m,
-                      struct error *err);
+int flux2_text_module(const struct flux2_config *c, int64_t batch, enum taps also, struct module *m, struct error *err);
 // With taps: "double.text.0", "double.image.0", ..., "single.0", ...; with TAPS_ALL also "time", "modulation.text",
 // "modulation.image", "modulation.single", "modulation.out", "text.in", "image.in", and of the first blocks the rotated
 // "double.0.query" and "double.0.key" of the whole sequence, "double.0.text.attention" and "double.0.image.attention"

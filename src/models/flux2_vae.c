@@ -192,7 +192,6 @@ static struct maker maker_of(const struct flux2_config *c, const struct flux2_bu
     return k;
 }
 
-
 int flux2_decoder_module(const struct flux2_config *c, const struct flux2_build *how, struct module *m,
                          struct error *err)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json of a model, of the parts of a FLUX.2 folder, and of a pooling module; reference.json of a ladder. What is accepted must be within the
-// limits that are promised.
+// config.json of a model, of the parts of a FLUX.2 folder, and of a pooling module; reference.json of a ladder. What is
+// accepted must be within the limits that are promised.
 #include <stdlib.h>
 
 #include "io/hf_config.h"

@@ -69,7 +69,7 @@ TEST(lab_klein_block_plugin_in_full_size_equals_diffusers)
     struct flux2_build how = {.batch = 1,
                               .rows = json_integer_value(json_object_get(f.root, "rows")),
                               .columns = json_integer_value(json_object_get(f.root, "columns")),
-                              .trace = true};
+                              .also = TAPS_LAYERS};
     arena_init(&l.arena);
     REQUIRE_OK(flux2_tensors(&config, FLUX2_DIT, add, &l, &err), &err);
     REQUIRE_OK(random_checkpoint(&c, l.tensors, l.n, 1, &err), &err);

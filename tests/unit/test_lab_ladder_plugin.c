@@ -61,7 +61,8 @@ TEST(lab_ladder_plugin_an_injected_run_does_not_add_up)
     struct ladder l;
     struct ladder_options o = {.workload = MINILM, .reference = FIXTURES "minilm-f32", .policy = "bf16"};
     if (climb(&l, &o)) {
-        const struct ladder_key *first = key_named(&l, "encoder", "layer.0"), *last = key_named(&l, "encoder", "layer.5");
+        const struct ladder_key *first = key_named(&l, "encoder", "layer.0"),
+                                *last = key_named(&l, "encoder", "layer.5");
         CHECK(l.band == LADDER_BF16 && l.n_keys == 8);
         // Six layers of rounding to bf16: the chained signal falls by some 10 log10(6) dB, the injected stays.
         CHECK(first && last && last->injected.snr_db > first->chained.snr_db - 4);
@@ -117,6 +118,7 @@ TEST(lab_ladder_a_reference_that_says_too_little_is_refused)
     refused("[]", "");
     refused("{\"schema\": \"assay.reference/2\", \"model\": \"bert\", \"type\": \"f32\"}", "its schema is");
     refused("{\"schema\": \"assay.reference/1\", \"type\": \"f32\"}", "\"model\" is missing");
-    refused("{\"schema\": \"assay.reference/1\", \"model\": \"bert\", \"type\": \"int8\"}", "not one of f32, bf16, f64");
+    refused("{\"schema\": \"assay.reference/1\", \"model\": \"bert\", \"type\": \"int8\"}",
+            "not one of f32, bf16, f64");
     refused("{\"schema\": \"assay.reference/1\", \"model\": \"flux2\", \"type\": \"f32\", \"height\": 1e9}", "height");
 }
