@@ -176,7 +176,7 @@ static const char *why_not(const struct hlo_instruction *in)
 static int import_single(struct importing *s, const struct hlo_instruction *in, const struct hlo_attributes *a,
                          const struct value *operands, int *out)
 {
-    struct shape shape;
+    struct shape shape = {0};
     int values[OP_MAX_OPERANDS] = {0};
     if (import_opcode(in->opcode) == OP_COUNT && !hlo_is(in, "constant"))
         return import_refuse(s, in, why_not(in));

@@ -265,8 +265,10 @@ static void evidence(struct writer *w)
     else
         add(w, "input", text(w, "%s, SHA-256 %s", q->workload.text_path, q->workload.text_sha256), NULL);
     add(w, "numerical error",
-        text(w, "relative L2 %.3g, lowest cosine %.7g, against the same graph in f64", p->errors.rel_l2,
-             p->errors.cosine_min),
+        isfinite(p->errors.rel_l2) && isfinite(p->errors.cosine_min)
+            ? text(w, "relative L2 %.3g, lowest cosine %.7g, against the same graph in f64", p->errors.rel_l2,
+                   p->errors.cosine_min)
+            : "no figure: values are not finite, or those of the same graph in f64 are all zero",
         NULL);
     if (q->workload.program)
         add(w, "held-out task quality", NULL, "the task's own evaluation of the program's outputs");

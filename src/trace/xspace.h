@@ -151,8 +151,9 @@ static inline const uint8_t *xevent_field(const uint8_t *at, const uint8_t *end,
     return at;
 }
 
-// A number of an event, if that comes next. `end` is that of the line, not of the event: behind most events others follow,
-// so that eight bytes can be read at once. What reaches out of the event is seen by the caller; NULL where nothing ends.
+// A number of an event, if that comes next. `end` is that of the line, not of the event: behind most events others
+// follow, so that eight bytes can be read at once. What reaches out of the event is seen by the caller; NULL where
+// nothing ends.
 static inline const uint8_t *xevent_number(const uint8_t *at, const uint8_t *end, uint32_t field, int64_t *out)
 {
     uint64_t v;
@@ -176,10 +177,8 @@ static inline bool xevent_read_plain(const uint8_t *at, const uint8_t *stop, con
         at += 2 + at[1];
     if (at != stop)
         return false;
-    *e = (struct xevent){.metadata_id = id,
-                         .offset_ps = offset,
-                         .duration_ps = duration,
-                         .stats = {stats, (size_t)(stop - stats)}};
+    *e = (struct xevent){
+        .metadata_id = id, .offset_ps = offset, .duration_ps = duration, .stats = {stats, (size_t)(stop - stats)}};
     return true;
 }
 

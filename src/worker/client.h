@@ -23,8 +23,8 @@ struct worker {
     struct arena arena; // of `info`
 };
 
-// Asked whenever fd (-1: none) can be read while a reply is waited for: true ends the worker, since what was wanted of it
-// is there, and the call, with ERR_INTERRUPTED and no error set.
+// Asked whenever fd (-1: none) can be read while a reply is waited for: true ends the worker, since what was wanted of
+// it is there, and the call, with ERR_INTERRUPTED and no error set.
 struct call_watch {
     int fd;
     bool (*enough)(void *context);

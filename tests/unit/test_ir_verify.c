@@ -90,7 +90,7 @@ TEST(ir_verify_rejects_structure)
     DAMAGED("is malformed", in(add).op = OP_COUNT);
     DAMAGED("is malformed", in(add).op = (enum opcode) - 1);
     DAMAGED("is malformed", in(add).n_operands = -1);
-    DAMAGED("is malformed", in(add).n_operands = 65);
+    DAMAGED("is malformed", in(add).n_operands = OP_MAX_OPERANDS + 1);
     DAMAGED("is malformed", in(add).operands = NULL);
     DAMAGED("is malformed", in(add).scope = NULL);
     DAMAGED("is malformed", in(add).group = NULL);

@@ -193,7 +193,7 @@ TEST(lab_price_refuses_what_a_workload_does_not_have)
         {{.workload = "builtin:flux2-klein-4b", .shape = {.seq = 64}}, "--seq", "its own number of text tokens"},
         {{.workload = "builtin:flux2-klein-4b", .shape = {.tokens = 3}}, "--tokens", "writes no tokens"},
         {{.workload = "builtin:flux2-klein-4b", .shape = {.height = 500}}, "--height", "multiple of 16"},
-        {{.workload = "builtin:flux2-klein-4b", .shape = {.width = 8192}}, "--width", "from 64 to 4096"},
+        {{.workload = "builtin:flux2-klein-4b", .shape = {.width = 8192}}, "--width", "from 16 to 4096"},
         {{.workload = "builtin:flux2-klein-4b", .shape = {.batch = 2000}}, "--batch", "from 1 to 1024"},
         {{.workload = "builtin:minilm", .shape = {.steps = 2}}, "--height, --width, --steps", "makes no images"},
         {{.workload = "builtin:minilm", .shape = {.tokens = 2}}, "--tokens", "writes no tokens"},

@@ -292,7 +292,8 @@ TEST(models_flux2_plugin_autoencoder_equals_diffusers)
     for (int i = 0; i < 2 * RUNS; i++) {
         enum run_as as = (enum run_as)(i / 2);
         bool decode = i % 2;
-        struct flux2_build how = {.batch = 1, .rows = t.rows, .columns = t.columns, .also = decode ? TAPS_LAYERS : TAPS_NONE};
+        struct flux2_build how = {
+            .batch = 1, .rows = t.rows, .columns = t.columns, .also = decode ? TAPS_LAYERS : TAPS_NONE};
         struct arena arena;
         struct module m;
         struct error err = {0};
