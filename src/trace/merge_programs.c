@@ -102,9 +102,9 @@ static int find_in_file(struct finding *f, struct error *err)
 {
     struct trace_file *file = &f->t->files[f->file];
     struct file_guard g;
-    int rc = 0;
     if (FILE_GUARD(&g, &file->map))
         return file_guard_error(&g, err);
+    int rc = 0;
     const struct xplane *metadata = xspace_plane(&file->space, "/host:metadata");
     for (size_t i = 0; metadata && i < metadata->event_table.n_rows && !rc; i++) {
         struct trace_program one = {.file = file};
