@@ -146,6 +146,6 @@ XLA_FFI_Error *kernel_attention(XLA_FFI_CallFrame *call)
     if (!rc)
         rc = open_attention(&a, &f, &err);
     if (!rc && shape_elements(&f.result.shape))
-        rc = team_run(run_attention, &a, &err);
+        rc = team_run("kernel: attention", run_attention, &a, &err);
     return frame_close(call, rc, &err);
 }

@@ -95,6 +95,6 @@ XLA_FFI_Error *kernel_convolution(XLA_FFI_CallFrame *call)
     if (!rc && shape_elements(&f.result.shape) && c.c.inputs == 0)
         rc = error_set(&err, ERR_INTERNAL, "convolution", "there is nothing to sum");
     else if (!rc && shape_elements(&f.result.shape))
-        rc = team_run(run_convolution, &c, &err);
+        rc = team_run("kernel: convolution", run_convolution, &c, &err);
     return frame_close(call, rc, &err);
 }

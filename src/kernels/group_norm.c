@@ -151,6 +151,6 @@ XLA_FFI_Error *kernel_group_norm(XLA_FFI_CallFrame *call)
     if (!rc)
         rc = open_group_norm(&g, &f, &err);
     if (!rc && shape_elements(&f.result.shape))
-        rc = team_run(run_group_norm, &g, &err);
+        rc = team_run("kernel: group norm", run_group_norm, &g, &err);
     return frame_close(call, rc, &err);
 }

@@ -203,6 +203,6 @@ XLA_FFI_Error *kernel_product(XLA_FFI_CallFrame *call)
     if (!rc && bytes && c.p.k == 0)
         memset(c.out, 0, bytes); // an empty sum
     else if (!rc && bytes)
-        rc = team_run(run_product, &c, &err);
+        rc = team_run("kernel: product", run_product, &c, &err);
     return frame_close(call, rc, &err);
 }

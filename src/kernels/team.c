@@ -4,7 +4,10 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "base/span.h"
+
 struct job {
+    uint32_t name;
     team_fn *fn;
     void *context;
     struct error *err;
@@ -33,7 +36,9 @@ static void *serve(void *unused)
         if (!team.first)
             team.last = &team.first;
         pthread_mutex_unlock(&team.lock);
+        struct span_open span = span_begin(job->name);
         job->rc = job->fn(job->context, team.pool, job->err);
+        span_end(span);
         pthread_mutex_lock(&team.lock);
         job->done = true;
         pthread_cond_broadcast(&team.done);
@@ -60,9 +65,9 @@ int team_start(struct error *err)
     return rc;
 }
 
-int team_run(team_fn *fn, void *context, struct error *err)
+int team_run(const char *name, team_fn *fn, void *context, struct error *err)
 {
-    struct job job = {.fn = fn, .context = context, .err = err};
+    struct job job = {.name = span_register(name), .fn = fn, .context = context, .err = err};
     pthread_mutex_lock(&team.lock);
     if (!team.running) {
         pthread_mutex_unlock(&team.lock);

@@ -15,8 +15,9 @@ typedef int team_fn(void *context, struct threads *pool, struct error *err);
 
 // Starts the thread, once in a process; it stays. ERR_MEMORY.
 int team_start(struct error *err);
-// Runs fn on the thread and returns what it returned; from any thread but that one. team_start came before.
-int team_run(team_fn *fn, void *context, struct error *err);
+// Runs fn on the thread and returns what it returned; from any thread but that one. team_start came before. `name`, a
+// literal, is what its span is called (base/span.h): "kernel: product".
+int team_run(const char *name, team_fn *fn, void *context, struct error *err);
 size_t team_threads(void); // how many threads the pool has; 0 before team_start
 
 #endif

@@ -212,6 +212,6 @@ TEST(kernels_product_concurrent_plugin)
 TEST(kernels_team_needs_its_thread)
 {
     struct error err = {0};
-    CHECK_INT(team_run(NULL, NULL, &err), ERR_INTERNAL);
+    CHECK_INT(team_run("kernel: none", NULL, NULL, &err), ERR_INTERNAL);
     CHECK_INT(team_threads(), 0);
 }

@@ -89,6 +89,25 @@ static int make_call(struct module *m, const struct wrong_call *c, struct error 
     return builder_finish(&b, err);
 }
 
+// What a kernel did is in a span of its own, on a thread of its own.
+static void check_spans(struct worker *w, const char *kernel, const char *caller)
+{
+    struct worker_span *spans;
+    struct error err = {0};
+    size_t n;
+    uint64_t dropped;
+    uint32_t kernels = 0, callers = 0;
+    REQUIRE_OK(worker_spans(w, &spans, &n, &dropped, &err), &err);
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(spans[i].name, kernel) == 0)
+            kernels = spans[i].tid;
+        if (strcmp(spans[i].name, caller) == 0)
+            callers = spans[i].tid;
+    }
+    CHECK(kernels != 0 && callers != kernels);
+    free(spans);
+}
+
 // What no program of ours holds is an error of the execution, and not the end of the worker.
 TEST(kernels_worker_survives_wrong_calls_plugin)
 {
@@ -133,6 +152,7 @@ TEST(kernels_worker_survives_wrong_calls_plugin)
         str_release(&text);
         arena_release(&arena);
     }
+    check_spans(w, "kernel: product", "run the program");
     worker_stop(w);
 }
 
