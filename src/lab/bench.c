@@ -16,19 +16,8 @@
 static int upload_random(struct subject *s, uint64_t seed, struct error *err)
 {
     int rc = 0;
-    for (int i = 0; i < s->module.n_parameters && !rc; i++) {
-        const struct parameter *p = &s->module.parameters[i];
-        const struct shape *shape = &s->module.instructions[p->instruction].shape;
-        size_t bytes = (size_t)shape_bytes(shape);
-        struct worker_tensor t = {.fd = -1, .name = p->name, .shape = {.dtype = shape->dtype, .rank = shape->rank}};
-        memcpy(t.shape.dims, shape->dims, sizeof shape->dims);
-        void *data = malloc(bytes ? bytes : 1);
-        rc = data ? random_argument(shape, p->name, seed + (uint64_t)i, data, err)
-                  : error_set(err, ERR_MEMORY, p->name, "no memory for %zu bytes", bytes);
-        if (!rc)
-            rc = worker_upload_bytes(s->worker, data, bytes, &t, &s->args[i], NULL, err);
-        free(data);
-    }
+    for (int i = 0; i < s->module.n_parameters && !rc; i++)
+        rc = device_module_random(s->worker, &s->module, i, seed, s->args, NULL, err);
     return rc;
 }
 

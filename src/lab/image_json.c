@@ -162,7 +162,7 @@ int image_run_json(void *run, struct jw *w, struct error *err)
     jw_kv_string(w, "policy", k->policy.name);
     jw_kv_string(w, "serving", klein_serving_name(k->serving));
     jw_kv_string(w, "device", k->device);
-    stage_kernels_json(w, k->worker, &k->kernels);
+    device_module_kernels_json(w, k->worker, &k->kernels);
     write_files(r, w);
     write_schedule(k, w);
     write_parts(k, w);

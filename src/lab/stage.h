@@ -5,16 +5,7 @@
 #define LAB_STAGE_H
 
 #include "base/json.h"
-#include "io/checkpoint.h"
-#include "ir/module.h"
-#include "kernels/choose.h"
-#include "worker/worker.h"
-
-struct stage_weights {
-    int64_t zero_copy_bytes; // read by the device where the checkpoint has them
-    int64_t copied_bytes;    // made, or copied into memory of the worker
-    uint64_t ns;             // of the last loading
-};
+#include "lab/device_module.h"
 
 struct stage {
     const char *name;      // for messages: "transformer"
@@ -26,7 +17,7 @@ struct stage {
     int *args;   // a buffer for each parameter, -1: not set
     bool *owned; // of inputs: freed when another takes the place, and by stage_release
     size_t n_args;
-    struct stage_weights weights;
+    struct device_weights weights;
     struct kernels_chosen kernels; // that took over parts of it, where the worker has kernels
     uint64_t run_ns;               // of the last run
 };
@@ -39,12 +30,9 @@ void stage_release(struct stage *s);
 // Every weight from the checkpoint: read where it lies where that can be, else made. `stage_drop` gives them back.
 int stage_load(struct stage *s, const struct checkpoint *c, struct error *err);
 int stage_drop(struct stage *s, struct error *err);
-// The device memory of its weights, and of what a run needs beside arguments.
-int64_t stage_weight_bytes(const struct stage *s);
+// The device memory that a run needs beside arguments.
 int64_t stage_temporary_bytes(const struct stage *s);
 
-// The input with this name, -1 when there is none.
-int stage_input(const struct stage *s, const char *name);
 const struct shape *stage_input_shape(const struct stage *s, int input);
 // Sets an input to a buffer of the caller, or to a copy of bytes as the input's shape has them.
 int stage_set(struct stage *s, const char *name, int buffer, struct error *err);
@@ -55,11 +43,5 @@ int stage_run(struct stage *s, int *outputs, struct error *err);
 // The shape of result i, and its bytes on the host.
 const struct shape *stage_result(const struct stage *s, int i);
 int stage_download(struct stage *s, int i, int buffer, void *bytes, struct error *err);
-
-// The key "kernels": what our CPU kernels compute with (null: none), why there are none, and the calls of each kind.
-void stage_kernels_json(struct jw *w, const struct worker *worker, const struct kernels_chosen *chosen);
-
-// The same sizes on the wire.
-struct worker_shape stage_wire_shape(const struct shape *s);
 
 #endif

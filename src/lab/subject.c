@@ -8,123 +8,21 @@
 #include "base/clock.h"
 #include "ir/bind.h"
 #include "ir/retype.h"
-#include "lab/stage.h"
 #include "num/convert.h"
-
-static int compile(struct subject *s, const struct module *m, struct worker_executable *out, struct str *text,
-                   bool want_optimized, struct worker_program *source, struct error *err)
-{
-    struct worker_shape *shapes = arena_new(&s->arena, struct worker_shape, m->n_parameters, err);
-    if (!shapes)
-        return ERR_MEMORY;
-    struct module called;
-    struct kernels_chosen *chosen = want_optimized ? &s->kernels : &(struct kernels_chosen){0};
-    if (worker_info(s->worker)->kernels) {
-        module_init(&called, &s->arena, m->name);
-        int failed = kernels_choose(m, KERNELS_LEAST_FLOP, &called, chosen, err);
-        if (failed)
-            return failed;
-        m = &called;
-    }
-    for (int i = 0; i < m->n_parameters; i++)
-        shapes[i] = stage_wire_shape(&m->instructions[m->parameters[i].instruction].shape);
-    int rc = module_print(m, text, err);
-    if (rc)
-        return rc;
-    *source = (struct worker_program){
-        .text = str_text(text),
-        .length = text->length,
-        .format = "mlir",
-        .name = s->label,
-        .want_optimized = want_optimized,
-        .n_args = (size_t)m->n_parameters,
-        .args = shapes,
-    };
-    return worker_compile(s->worker, source, out, err);
-}
 
 // ---- weights
 
-static const struct shape *parameter_shape(const struct subject *s, int i)
-{
-    return &s->module.instructions[s->module.parameters[i].instruction].shape;
-}
-
-static void count_upload(struct subject *s, int i, const struct worker_upload_result *result, bool view)
-{
-    int64_t bytes = shape_bytes(parameter_shape(s, i));
-    *(result->zero_copy && view ? &s->weights.zero_copy_bytes : &s->weights.copied_bytes) += bytes;
-    if (result->device_bytes == 0 && bytes)
-        s->weights.device_bytes = -1;
-    else if (s->weights.device_bytes >= 0)
-        s->weights.device_bytes += (int64_t)result->device_bytes;
-}
-
-static int upload_view(struct subject *s, const struct checkpoint *c, const struct bind_place *v, int i,
-                       struct error *err)
-{
-    struct worker_tensor t = {
-        .fd = c->files[v->file].fd,
-        .offset = v->offset,
-        .bytes = v->bytes,
-        .shape = stage_wire_shape(parameter_shape(s, i)),
-        .name = v->name,
-    };
-    struct worker_upload_result result;
-    int rc = worker_upload(s->worker, &t, &s->args[i], &result, err);
-    if (!rc)
-        count_upload(s, i, &result, true);
-    return rc;
-}
-
-static int upload_bytes(struct subject *s, int i, const void *data, struct error *err)
-{
-    const struct shape *shape = parameter_shape(s, i);
-    struct worker_tensor t = {.fd = -1, .shape = stage_wire_shape(shape), .name = s->module.parameters[i].name};
-    struct worker_upload_result result;
-    int rc = worker_upload_bytes(s->worker, data, (size_t)shape_bytes(shape), &t, &s->args[i], &result, err);
-    if (!rc)
-        count_upload(s, i, &result, false);
-    return rc;
-}
-
-// A parameter that is made from the checkpoint, codes together with their scales.
-static int upload_made(struct subject *s, const struct checkpoint *c, int i, struct error *err)
+// A weight from the checkpoint, noting what storing it did.
+static int upload_weight(struct subject *s, const struct checkpoint *c, int i, struct error *err)
 {
     const struct parameter *p = &s->module.parameters[i];
-    int pair = bind_scales_of(&s->module, i);
-    size_t bytes = (size_t)shape_bytes(parameter_shape(s, i));
-    size_t scale_bytes = pair >= 0 ? (size_t)shape_bytes(parameter_shape(s, pair)) : 0;
-    void *data = malloc(bytes ? bytes : 1), *scales = malloc(scale_bytes ? scale_bytes : 1);
     struct subject_tensor *tensor = &s->tensors[s->n_tensors];
-    int rc = data && scales ? 0 : error_set(err, ERR_MEMORY, p->name, "no memory for %zu bytes", bytes + scale_bytes);
-    if (!rc)
-        rc = pair >= 0 ? bind_make_coded(&s->module, c, i, data, scales, &tensor->stats, err)
-                       : bind_make(&s->module, c, i, data, &tensor->stats, err);
+    int rc = device_module_weight(s->worker, &s->module, c, i, s->args, &s->weights, &tensor->stats, err);
     if (!rc && tensor->stats.elements) {
         tensor->name = p->name;
         tensor->group = s->module.instructions[p->instruction].group;
         s->n_tensors++;
     }
-    if (!rc)
-        rc = upload_bytes(s, i, data, err);
-    if (!rc && pair >= 0)
-        rc = upload_bytes(s, pair, scales, err);
-    free(data);
-    free(scales);
-    return rc;
-}
-
-static int upload_random(struct subject *s, int i, uint64_t seed, struct error *err)
-{
-    const struct shape *shape = parameter_shape(s, i);
-    size_t bytes = (size_t)shape_bytes(shape);
-    void *data = malloc(bytes ? bytes : 1);
-    int rc = data ? random_argument(shape, s->module.parameters[i].name, seed + (uint64_t)i, data, err)
-                  : error_set(err, ERR_MEMORY, s->module.parameters[i].name, "no memory for %zu bytes", bytes);
-    if (!rc)
-        rc = upload_bytes(s, i, data, err);
-    free(data);
     return rc;
 }
 
@@ -150,14 +48,13 @@ static int upload_weights(struct subject *s, const struct workload *w, struct er
         s->args[i] = -1;
     for (int i = 0; i < s->module.n_parameters; i++) {
         const struct parameter *p = &s->module.parameters[i];
-        struct bind_place place;
         int rc = 0;
         if (p->role == ROLE_INPUT)
             note_input(s, w, i);
         else if (!c)
-            rc = upload_random(s, i, w->program->seed, err);
+            rc = device_module_random(s->worker, &s->module, i, w->program->seed, s->args, &s->weights, err);
         else if (s->args[i] < 0) // scales come with their codes
-            rc = bind_find(&s->module, c, i, &place) ? upload_view(s, c, &place, i, err) : upload_made(s, c, i, err);
+            rc = upload_weight(s, c, i, err);
         if (rc)
             return rc;
     }
@@ -179,7 +76,8 @@ static int start(struct subject *s, const struct worker_options *worker, struct 
     if (!rc && s->policy)
         rc = policy_check(s->policy, worker_info(s->worker)->platform_name, err);
     if (!rc)
-        rc = compile(s, &s->module, &s->program, &s->text, true, &s->source, err);
+        rc = device_module_compile(s->worker, &s->arena, &s->module, s->label, true, &s->kernels, &s->text, &s->source,
+                                   &s->program, err);
     if (rc)
         return rc;
     s->compiled = true;
@@ -262,15 +160,13 @@ void subject_close(struct subject *s)
 
 static int set_input(struct subject *s, int parameter, const void *data, struct error *err)
 {
-    const struct shape *shape = &s->module.instructions[s->module.parameters[parameter].instruction].shape;
-    struct worker_tensor t = {.fd = -1, .shape = stage_wire_shape(shape), .name = s->module.parameters[parameter].name};
     if (s->args[parameter] >= 0) {
         int rc = worker_free(s->worker, s->args[parameter], err);
         s->args[parameter] = -1;
         if (rc)
             return rc;
     }
-    return worker_upload_bytes(s->worker, data, (size_t)shape_bytes(shape), &t, &s->args[parameter], NULL, err);
+    return device_module_upload(s->worker, &s->module, parameter, data, s->args, NULL, err);
 }
 
 static int set_inputs(struct subject *s, const int32_t *ids, const int32_t *mask, struct error *err)
@@ -339,7 +235,8 @@ static const struct shape *result_shape(const struct subject *s, size_t i)
     return &s->module.instructions[s->module.results[i]].shape;
 }
 
-size_t subject_result_bytes(const struct subject *s)
+// Of all results of one run.
+static size_t result_bytes(const struct subject *s)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < (size_t)s->module.n_results; i++)
@@ -390,7 +287,7 @@ static int keep_results(const struct subject *s, const struct workload *w, size_
 
 int subject_run_all(struct subject *s, const struct workload *w, double *out, struct error *err)
 {
-    uint8_t *raw = arena_alloc(&s->arena, subject_result_bytes(s), 1, err);
+    uint8_t *raw = arena_alloc(&s->arena, result_bytes(s), 1, err);
     if (!raw)
         return ERR_MEMORY;
     for (size_t b = 0; b < w->n_batches; b++) {
@@ -412,7 +309,7 @@ int subject_run_all(struct subject *s, const struct workload *w, double *out, st
 
 void subject_kernels_json(const struct subject *s, struct jw *w)
 {
-    stage_kernels_json(w, s->worker, &s->kernels);
+    device_module_kernels_json(w, s->worker, &s->kernels);
 }
 
 void subject_kernels_text(const struct subject *s, struct str *out)
@@ -480,7 +377,8 @@ int subject_instrument(struct subject *s, const struct workload *w, const struct
         out->scales[2 * g + 1] = -INFINITY;
     }
     str_init(&text);
-    rc = compile(s, &m, &program, &text, false, &source, err);
+    rc = device_module_compile(s->worker, &s->arena, &m, s->label, false, &(struct kernels_chosen){0}, &text, &source,
+                               &program, err);
     str_release(&text);
     if (rc)
         return rc;
@@ -519,7 +417,7 @@ static int set_request(struct subject *s, const struct workload *w, uint64_t *en
 
 int subject_request(struct subject *s, const struct workload *w, struct request_times *out, struct error *err)
 {
-    size_t bytes = subject_result_bytes(s);
+    size_t bytes = result_bytes(s);
     void *result = malloc(bytes ? bytes : 1);
     int rc = result ? 0 : error_set(err, ERR_MEMORY, NULL, "no memory for a batch");
     uint64_t start = clock_ns(), encoded_ns = 0, run_ns = 0;

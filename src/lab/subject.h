@@ -5,17 +5,10 @@
 #define LAB_SUBJECT_H
 
 #include "ir/policy.h"
-#include "kernels/choose.h"
+#include "lab/device_module.h"
 #include "lab/workload.h"
 #include "num/quantize.h"
 #include "worker/worker.h"
-
-struct subject_weights {
-    int64_t zero_copy_bytes; // uploaded as the checkpoint's own pages
-    int64_t copied_bytes;    // made or copied into memory of the worker
-    int64_t device_bytes;    // what the device says it holds; -1 where it does not say
-    uint64_t ns;             // making and uploading
-};
 
 // What storing a weight did to it, and in which group of the report it belongs.
 struct subject_tensor {
@@ -40,7 +33,7 @@ struct subject {
     int input_ids, input_mask, input_thresholds; // indices in args, of a model
     int *inputs;                                 // of a program: the index in args of each input, in their order
     size_t n_inputs;
-    struct subject_weights weights;
+    struct device_weights weights;
     struct subject_tensor *tensors;
     size_t n_tensors;
     uint64_t first_ns, input_upload_ns, download_ns; // of the first batch
@@ -80,8 +73,6 @@ int subject_set_batch(struct subject *s, const struct workload *w, size_t batch,
 int subject_set_real_batch(struct subject *s, const struct workload *w, size_t batch, struct error *err);
 // Uploads `data` (what the parameter's shape says) as the input "thresholds" of module_calibration.
 int subject_set_thresholds(struct subject *s, const float *data, struct error *err);
-// The bytes of all results of one run.
-size_t subject_result_bytes(const struct subject *s);
 // Runs the program once on the inputs set and downloads all results, one behind the other, in the types that the module
 // says (of a model there is one, [batch, hidden]).
 int subject_run(struct subject *s, void *out, uint64_t *run_ns, struct error *err);
