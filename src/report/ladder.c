@@ -8,7 +8,7 @@
 #include "report/doc.h"
 #include "report/html.h"
 #include "report/page.h"
-#include "report/table.h"
+#include "report/stale.h"
 
 enum { MOST_KEYS = 65536, MOST_MOVED = 12 };
 
@@ -290,17 +290,6 @@ static void missing_line(struct str *s, const json_t *result)
         str_addf(s, " and %zu more", n - 6);
 }
 
-static int add_table(struct str *out, void (*fill)(struct table *, const json_t *), const json_t *of,
-                     enum table_format format, size_t width, bool color, struct error *err)
-{
-    struct table t;
-    table_init(&t);
-    fill(&t, of);
-    int rc = table_print(&t, out, format, width, color, err);
-    table_release(&t);
-    return rc;
-}
-
 int report_ladder_text(struct str *out, const json_t *doc, size_t width, bool color, struct error *err)
 {
     const json_t *result = result_of(doc, err);
@@ -319,14 +308,14 @@ int report_ladder_text(struct str *out, const json_t *doc, size_t width, bool co
             movement_line(&s, result, runs[i]);
             str_add_char(out, '\n');
             page_paragraph(&p, NULL, "", str_text(&s));
-            rc = add_table(out, fill_moved, doc_at(result, runs[i]), TABLE_TEXT, width, color, err);
+            rc = page_table(&p, fill_moved, doc_at(result, runs[i]), TABLE_TEXT, err);
         }
     } else {
         str_add_char(out, '\n');
-        rc = add_table(out, fill_rungs, result, TABLE_TEXT, width, color, err);
+        rc = page_table(&p, fill_rungs, result, TABLE_TEXT, err);
         if (!rc && n_troubled(result)) {
             str_add_char(out, '\n');
-            rc = add_table(out, fill_troubled, result, TABLE_TEXT, width, color, err);
+            rc = page_table(&p, fill_troubled, result, TABLE_TEXT, err);
         }
         str_clear(&s);
         verdict(&s, result);
@@ -342,43 +331,34 @@ int report_ladder_text(struct str *out, const json_t *doc, size_t width, bool co
     return rc ? rc : str_check(out, err);
 }
 
-static void sentence(struct str *out, enum table_format format, const char *class, const struct str *text)
-{
-    if (format == TABLE_HTML) {
-        html_paragraph(out, class, str_text(text));
-    } else {
-        str_add_markdown(out, text->text, text->length);
-        str_add(out, "\n\n");
-    }
-}
-
 static int body(struct str *out, const json_t *result, enum table_format format, struct error *err)
 {
+    const struct page p = {.out = out};
     struct str s;
     int rc = 0;
     str_init(&s);
     about(&s, result);
-    sentence(out, format, "about", &s);
+    page_sentence(out, format, "about", str_text(&s));
     str_clear(&s);
     if (compares_two(result)) {
         static const char *const runs[] = {"injected", "chained"};
         for (int i = 0; i < 2 && !rc; i++) {
             str_clear(&s);
             movement_line(&s, result, runs[i]);
-            sentence(out, format, "", &s);
-            rc = add_table(out, fill_moved, doc_at(result, runs[i]), format, 0, false, err);
+            page_sentence(out, format, "", str_text(&s));
+            rc = page_table(&p, fill_moved, doc_at(result, runs[i]), format, err);
         }
     } else {
         verdict(&s, result);
-        sentence(out, format, "", &s);
-        rc = add_table(out, fill_rungs, result, format, 0, false, err);
+        page_sentence(out, format, "", str_text(&s));
+        rc = page_table(&p, fill_rungs, result, format, err);
         str_add_char(out, '\n');
         if (!rc)
-            rc = add_table(out, fill_all, result, format, 0, false, err);
+            rc = page_table(&p, fill_all, result, format, err);
         if (!rc && doc_count(result, "missing")) {
             str_clear(&s);
             missing_line(&s, result);
-            sentence(out, format, "about", &s);
+            page_sentence(out, format, "about", str_text(&s));
         }
     }
     str_release(&s);
@@ -403,7 +383,7 @@ int report_ladder_html(struct str *out, const json_t *doc, const char *sha256, s
     str_add(out, "<h1>Ladder</h1>\n");
     int rc = body(out, result, TABLE_HTML, err);
     if (sha256)
-        str_addf(out, "<p class=\"about\">drawn from report.json, SHA-256 %s</p>\n", sha256);
+        str_addf(out, "<p class=\"about\">" REPORT_STALE_MARK "%.64s</p>\n", sha256);
     html_end(out);
     return rc ? rc : str_check(out, err);
 }
@@ -415,5 +395,5 @@ int report_ladder_csv(struct str *out, const json_t *doc, struct error *err)
         return ERR_INPUT;
     if (compares_two(result))
         return error_set(err, ERR_USAGE, "--format", "two ladders compared have no form csv");
-    return add_table(out, fill_all, result, TABLE_CSV, 0, false, err);
+    return page_table(&(struct page){.out = out}, fill_all, result, TABLE_CSV, err);
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "report/html.h"
 #include "report/width.h"
 
 void page_paragraph(const struct page *p, const char *code, const char *lead, const char *text)
@@ -26,4 +27,37 @@ void page_paragraph(const struct page *p, const char *code, const char *lead, co
     }
     p->out->failed |= s.failed;
     str_release(&s);
+}
+
+int page_table(const struct page *p, page_fill *fill, const json_t *of, enum table_format format, struct error *err)
+{
+    struct table t;
+    table_init(&t);
+    fill(&t, of);
+    int rc = table_print(&t, p->out, format, p->width, p->color, err);
+    table_release(&t);
+    return rc;
+}
+
+void page_title(struct str *out, enum table_format format, int level, const char *text)
+{
+    if (format == TABLE_HTML) {
+        str_addf(out, "<h%d>", level);
+        html_text(out, text);
+        str_addf(out, "</h%d>\n", level);
+    } else {
+        str_addf(out, "\n%.*s ", level, "######");
+        str_add_markdown(out, text, strlen(text));
+        str_add(out, "\n\n");
+    }
+}
+
+void page_sentence(struct str *out, enum table_format format, const char *class, const char *text)
+{
+    if (format == TABLE_HTML) {
+        html_paragraph(out, class, text);
+    } else {
+        str_add_markdown(out, text, strlen(text));
+        str_add(out, "\n\n");
+    }
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paragraphs and headings of a report on a terminal.
+// Paragraphs, headings and tables of a report: on a terminal, in Markdown and in HTML.
 #ifndef REPORT_PAGE_H
 #define REPORT_PAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/json.h"
 #include "base/str.h"
+#include "report/table.h"
 
 #define PAGE_BOLD "\x1b[1m"
 #define PAGE_DIM  "\x1b[2m"
@@ -23,5 +25,13 @@ struct page {
 // A paragraph of raw text: escaped, wrapped, following lines indented by two more. `lead` (our own words) stands before
 // it; `code` (PAGE_BOLD, may be NULL) is used only with colour.
 void page_paragraph(const struct page *p, const char *code, const char *lead, const char *text);
+
+// A table that `fill` makes of a part of the document, as wide as the page (TABLE_TEXT).
+typedef void page_fill(struct table *t, const json_t *of);
+int page_table(const struct page *p, page_fill *fill, const json_t *of, enum table_format format, struct error *err);
+
+// A heading and a sentence of raw text, in TABLE_MARKDOWN or TABLE_HTML; `class` is the HTML's.
+void page_title(struct str *out, enum table_format format, int level, const char *text);
+void page_sentence(struct str *out, enum table_format format, const char *class, const char *text);
 
 #endif

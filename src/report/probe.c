@@ -346,61 +346,27 @@ static void fill_row(struct table *t, const json_t *row)
     str_release(&s);
 }
 
-static int print_table(struct str *out, void (*fill)(struct table *, const json_t *), const json_t *o,
-                       enum table_format format, struct error *err)
-{
-    struct table t;
-    table_init(&t);
-    fill(&t, o);
-    int rc = table_print(&t, out, format, 0, false, err);
-    table_release(&t);
-    return rc;
-}
-
-// Headings and paragraphs in either form.
-static void title(struct str *out, enum table_format format, int level, const char *text)
-{
-    if (format == TABLE_HTML) {
-        str_addf(out, "<h%d>", level);
-        html_text(out, text);
-        str_addf(out, "</h%d>\n", level);
-    } else {
-        str_addf(out, "\n%.*s ", level, "######");
-        str_add_markdown(out, text, strlen(text));
-        str_add(out, "\n\n");
-    }
-}
-
-static void sentence(struct str *out, enum table_format format, const char *class, const char *text)
-{
-    if (format == TABLE_HTML) {
-        html_paragraph(out, class, text);
-    } else {
-        str_add_markdown(out, text, strlen(text));
-        str_add(out, "\n\n");
-    }
-}
-
 static int body(struct str *out, const json_t *result, enum table_format format, struct error *err)
 {
     struct str s;
     str_init(&s);
     device_line(&s, result);
-    sentence(out, format, "about", str_text(&s));
+    page_sentence(out, format, "about", str_text(&s));
     if (json_is_object(doc_at(result, "claim"))) {
         str_clear(&s);
         claim_line(&s, result);
         bool yes = strcmp(doc_text(result, "claim.answer", ""), "yes") == 0;
         if (format == TABLE_HTML)
             str_addf(out, "<div class=\"decision%s\">\n", yes ? "" : " no");
-        title(out, format, 2, str_text(&s));
+        page_title(out, format, 2, str_text(&s));
         if (format == TABLE_HTML)
             str_add(out, "</div>\n");
     }
-    sentence(out, format, "about",
-             "Every finding is read from products whose results tell it, put together as a software model, and that "
-             "model compared with random products of the device, bit for bit.");
-    int rc = print_table(out, fill_summary, result, format, err);
+    page_sentence(
+        out, format, "about",
+        "Every finding is read from products whose results tell it, put together as a software model, and that "
+        "model compared with random products of the device, bit for bit.");
+    int rc = page_table(&(struct page){.out = out}, fill_summary, result, format, err);
     for (size_t i = 0; i < n_rows(result) && !rc; i++) {
         const json_t *row = row_at(result, i);
         if (told_before(result, i) || !json_is_object(doc_at(row, "fingerprint")))
@@ -408,15 +374,15 @@ static int body(struct str *out, const json_t *result, enum table_format format,
         str_clear(&s);
         heading(&s, result, i);
         str_add(out, format == TABLE_HTML ? "<section>\n" : "");
-        title(out, format, 2, str_text(&s));
-        sentence(out, format, "", doc_text(row, "verdict", ""));
-        rc = print_table(out, fill_row, row, format, err);
+        page_title(out, format, 2, str_text(&s));
+        page_sentence(out, format, "", doc_text(row, "verdict", ""));
+        rc = page_table(&(struct page){.out = out}, fill_row, row, format, err);
         str_add(out, format == TABLE_HTML ? "</section>\n" : "");
     }
     if (!rc && doc_count(result, "elements")) {
         str_add(out, format == TABLE_HTML ? "<section>\n" : "");
-        title(out, format, 2, "Single elements");
-        rc = print_table(out, fill_elements, result, format, err);
+        page_title(out, format, 2, "Single elements");
+        rc = page_table(&(struct page){.out = out}, fill_elements, result, format, err);
         str_add(out, format == TABLE_HTML ? "</section>\n" : "");
     }
     rc = rc ? rc : str_check(&s, err);

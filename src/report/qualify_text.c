@@ -10,17 +10,6 @@
 #include "report/qualify_tables.h"
 #include "report/qualify_why.h"
 
-static int table(const struct page *p, void (*fill)(struct table *, const json_t *), const json_t *o,
-                 enum table_format format, struct error *err)
-{
-    struct table t;
-    table_init(&t);
-    fill(&t, o);
-    int rc = table_print(&t, p->out, format, p->width, p->color, err);
-    table_release(&t);
-    return rc;
-}
-
 static void add_count(struct str *s, const json_t *o, const char *path, const char *before, const char *after)
 {
     char text[FORMAT_MAX];
@@ -128,7 +117,7 @@ int report_qualify_text(struct str *out, const json_t *doc, size_t width, bool c
     for (size_t i = 0; i < doc_count(result, "host.warnings"); i++)
         page_paragraph(&p, PAGE_WARN, "warning: ", doc_item_text(result, "host.warnings", i));
     str_add_char(out, '\n');
-    int rc = table(&p, qualify_table_policies, result, TABLE_TEXT, err);
+    int rc = page_table(&p, qualify_table_policies, result, TABLE_TEXT, err);
     bool outputs = qualify_table_applies(qualify_table_outputs, result);
     page_paragraph(&p, PAGE_DIM, "",
                    outputs
@@ -137,7 +126,7 @@ int report_qualify_text(struct str *out, const json_t *doc, size_t width, bool c
                        : "errors are against the same graph in f64; time is per batch, below 1 is faster");
     if (!rc && outputs) {
         str_add_char(out, '\n');
-        rc = table(&p, qualify_table_outputs, result, TABLE_TEXT, err);
+        rc = page_table(&p, qualify_table_outputs, result, TABLE_TEXT, err);
     }
     notes(&p, result);
     str_add_char(out, '\n');
@@ -146,17 +135,17 @@ int report_qualify_text(struct str *out, const json_t *doc, size_t width, bool c
         str_add_char(out, '\n');
     }
     if (!rc && doc_count(result, "modules")) {
-        rc = table(&p, qualify_table_modules, result, TABLE_TEXT, err);
+        rc = page_table(&p, qualify_table_modules, result, TABLE_TEXT, err);
         str_clear(&s);
         str_addf(&s, "floors of %s on one device; c: bound by compute, m: by memory",
                  qualify_policy_name(qualify_modules_policy(result)));
         page_paragraph(&p, PAGE_DIM, "", str_text(&s));
         str_add_char(out, '\n');
         if (!rc)
-            rc = table(&p, qualify_table_predictions, result, TABLE_TEXT, err);
+            rc = page_table(&p, qualify_table_predictions, result, TABLE_TEXT, err);
         str_add_char(out, '\n');
         if (!rc && qualify_has_targets(result)) {
-            rc = table(&p, qualify_table_targets, result, TABLE_TEXT, err);
+            rc = page_table(&p, qualify_table_targets, result, TABLE_TEXT, err);
             str_add_char(out, '\n');
         }
     }
@@ -293,7 +282,7 @@ int report_qualify_markdown(struct str *out, const json_t *doc, struct error *er
         str_add(out, i ? "\n### " : "\n## Decision report\n\n### ");
         markdown(out, str_text(&s));
         str_add(out, "\n\n");
-        rc = table(&p, qualify_table_part, qualify_part(result, i), TABLE_MARKDOWN, err);
+        rc = page_table(&p, qualify_table_part, qualify_part(result, i), TABLE_MARKDOWN, err);
     }
     for (size_t i = 0; i < sizeof sections / sizeof *sections && !rc; i++) {
         if (!qualify_table_applies(sections[i].fill, result))
@@ -304,7 +293,7 @@ int report_qualify_markdown(struct str *out, const json_t *doc, struct error *er
         if (sections[i].fill == qualify_table_targets && !qualify_has_targets(result))
             str_add(out, "--target asks the compilers of TPUs; this run did not.\n");
         else
-            rc = table(&p, sections[i].fill, result, TABLE_MARKDOWN, err);
+            rc = page_table(&p, sections[i].fill, result, TABLE_MARKDOWN, err);
         if (sections[i].fill == qualify_table_policies)
             markdown_failures(out, result);
         if (sections[i].fill == qualify_table_time && qualify_why_any(result)) {
@@ -313,7 +302,7 @@ int report_qualify_markdown(struct str *out, const json_t *doc, struct error *er
         }
     }
     str_add(out, "\n## Provenance\n\n");
-    rc = rc ? rc : table(&p, qualify_table_facts, doc, TABLE_MARKDOWN, err);
+    rc = rc ? rc : page_table(&p, qualify_table_facts, doc, TABLE_MARKDOWN, err);
     str_add(out, "\n\\[S\\] from a sheet, \\[D\\] derived by a formula, \\[M\\] measured on the device.\n");
     rc = rc ? rc : str_check(&s, err);
     str_release(&s);
