@@ -5,6 +5,7 @@
 #include "base/host.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/worker_options.h"
 #include "cli/wrap.h"
 #include "ir/policy.h"
 #include "lab/bench.h"
@@ -391,10 +392,7 @@ static int run(struct cli *cli, struct error *err)
     if (!c)
         return ERR_MEMORY;
     struct bench_options *o = &c->options;
-    o->worker.device = cli_string(cli, "device");
-    o->worker.plugin_path = cli_string(cli, "plugin");
-    o->worker.threads = (int)cli_int(cli, "threads", 0);
-    o->worker.load_timeout_s = o->worker.compile_timeout_s = o->worker.run_timeout_s = cli_double(cli, "timeout", 0);
+    o->worker = cli_worker_options(cli);
     o->text_path = cli_string(cli, "text");
     o->batch = cli_given(cli, "batch") ? cli_int(cli, "batch", 0) : 0;
     o->seq = cli_given(cli, "seq") ? cli_int(cli, "seq", 0) : 0;

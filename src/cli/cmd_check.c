@@ -2,6 +2,7 @@
 #include "base/quantity.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/worker_options.h"
 #include "lab/check.h"
 #include "report/table.h"
 
@@ -67,10 +68,7 @@ static int print_json(struct cli *cli, const struct check_report *r, struct erro
 static int run(struct cli *cli, struct error *err)
 {
     struct check_report *r = arena_new(&cli->arena, struct check_report, 1, err);
-    struct worker_options o = {.device = cli_string(cli, "device"),
-                               .plugin_path = cli_string(cli, "plugin"),
-                               .threads = (int)cli_int(cli, "threads", 0)};
-    o.load_timeout_s = o.compile_timeout_s = o.run_timeout_s = cli_double(cli, "timeout", 0);
+    struct worker_options o = cli_worker_options(cli);
     int rc = r ? check_run(r, &o, &cli->progress, err) : ERR_MEMORY;
     if (!rc)
         rc = cli->json ? print_json(cli, r, err) : print_text(cli, r, err);

@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/trace_output.h"
+#include "cli/worker_options.h"
 #include "ir/policy.h"
 #include "lab/embed.h"
 #include "report/table_print.h"
@@ -133,12 +134,9 @@ static int run(struct cli *cli, struct error *err)
                      .keep_blank = true, // row i belongs to line i
                      .batch = cli_int(cli, "batch", 0),
                      .seq = cli_int(cli, "seq", 0)},
-        .worker = {.device = cli_string(cli, "device"),
-                   .plugin_path = cli_string(cli, "plugin"),
-                   .kernels = strcmp(cli_string(cli, "kernels"), "on") == 0,
-                   .threads = (int)cli_int(cli, "threads", 0)},
+        .worker = cli_worker_options(cli),
     };
-    o.worker.load_timeout_s = o.worker.compile_timeout_s = o.worker.run_timeout_s = cli_double(cli, "timeout", 0);
+    o.worker.kernels = cli_wants_kernels(cli);
     if (cli->json && cli_given(cli, "format") && strcmp(cli_string(cli, "format"), "json") != 0)
         return error_set(err, ERR_USAGE, "--format", "'%s' is not what --json asks for; give one of the two",
                          cli_string(cli, "format"));

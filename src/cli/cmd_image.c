@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/worker_options.h"
 #include "ir/policy.h"
 #include "lab/image_run.h"
 #include "report/table.h"
@@ -130,19 +131,16 @@ static int run(struct cli *cli, struct error *err)
                   .steps = cli_int(cli, "steps", 0),
                   .batch = cli_int(cli, "batch", 1),
                   .guidance = cli_double(cli, "guidance", NAN),
-                  .worker = {.device = cli_string(cli, "device"),
-                             .plugin_path = cli_string(cli, "plugin"),
-                             .threads = (int)cli_int(cli, "threads", 0),
-                             .kernels = strcmp(cli_string(cli, "kernels"), "on") == 0,
-                             .compile_timeout_s = 1800,
-                             .run_timeout_s = 3600}},
+                  .worker = cli_worker_options(cli)},
         .prompt = cli->operands[0],
         .seed = (uint64_t)cli_int(cli, "seed", 0),
         .output = cli_string(cli, OUT),
     };
-    if (cli_given(cli, "timeout"))
-        o.klein.worker.load_timeout_s = o.klein.worker.compile_timeout_s = o.klein.worker.run_timeout_s =
-            cli_double(cli, "timeout", 0);
+    o.klein.worker.kernels = cli_wants_kernels(cli);
+    if (!cli_given(cli, "timeout")) {
+        o.klein.worker.compile_timeout_s = 1800;
+        o.klein.worker.run_timeout_s = 3600;
+    }
     o.n_references = cli_strings(cli, "reference", &o.references);
     if (!o.klein.weights.weights)
         return error_set(err, ERR_USAGE, "--weights",

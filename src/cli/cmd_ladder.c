@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/recorded.h"
+#include "cli/worker_options.h"
 #include "lab/ladder_json.h"
 #include "report/report.h"
 
@@ -89,11 +90,8 @@ static int run(struct cli *cli, struct error *err)
     o->workload = cli->n_operands ? cli->operands[0] : NULL;
     o->reference = cli_string(cli, "reference");
     o->policy = cli_string(cli, "policy");
-    o->worker.device = cli_string(cli, "device");
-    o->worker.plugin_path = cli_string(cli, "plugin");
-    o->worker.threads = (int)cli_int(cli, "threads", 0);
-    o->worker.kernels = strcmp(cli_string(cli, "kernels"), "on") == 0;
-    o->worker.load_timeout_s = o->worker.compile_timeout_s = o->worker.run_timeout_s = cli_double(cli, "timeout", 0);
+    o->worker = cli_worker_options(cli);
+    o->worker.kernels = cli_wants_kernels(cli);
     if (cli->n_operands > 1)
         return error_set(err, ERR_USAGE, NULL, "takes one WORKLOAD; --compare takes two records");
     if (!o->reference)
@@ -109,18 +107,14 @@ static int run(struct cli *cli, struct error *err)
 }
 
 static const char *const description[] = {
-    "Compares a model with another implementation of it, value by value on the way from its inputs to its outputs: "
-    "token "
-    "embeddings, the first layer's parts, every layer and block, the results. The values of the other implementation "
-    "are a "
-    "reference directory; docs/ladder.md says what is in it and which script makes one from diffusers and "
-    "transformers.",
-    "Every value is made twice. Injected: from the reference's own values before it, so that what is wrong there is "
-    "made "
-    "there. Chained: from our own, so that what adds up shows. Each is held to the bound of its rung, by the largest "
-    "difference in f32 and by the signal to noise ratio in bf16; beyond the bound it is warned of, far beyond it "
-    "fails. "
-    "Exit code 1 when one fails.",
+    "Compares a model with another implementation of it, value by value on the way from its inputs to its "
+    "outputs: token embeddings, the first layer's parts, every layer and block, the results. The values of the "
+    "other implementation are a reference directory; docs/ladder.md says what is in it and which script makes one "
+    "from diffusers and transformers.",
+    "Every value is made twice. Injected: from the reference's own values before it, so that what is wrong there "
+    "is made there. Chained: from our own, so that what adds up shows. Each is held to the bound of its rung, by "
+    "the largest difference in f32 and by the signal to noise ratio in bf16; beyond the bound it is warned of, "
+    "far beyond it fails. Exit code 1 when one fails.",
     "--compare takes the records of two ladders, say of two devices, and tells how far each key has moved.",
     NULL,
 };

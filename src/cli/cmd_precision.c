@@ -3,16 +3,16 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/recorded.h"
+#include "cli/worker_options.h"
 #include "lab/storage.h"
 
 static int read_options(struct cli *cli, struct precision_options *o, struct error *err)
 {
-    o->worker.device = cli_string(cli, cli_given(cli, "platform") ? "platform" : "device");
+    o->worker = cli_worker_options(cli);
+    if (cli_given(cli, "platform"))
+        o->worker.device = cli_string(cli, "platform");
     if (cli_given(cli, "platform") && cli_given(cli, "device"))
         return error_set(err, ERR_USAGE, "--platform", "it is another name of --device: give one of them");
-    o->worker.plugin_path = cli_string(cli, "plugin");
-    o->worker.threads = (int)cli_int(cli, "threads", 0);
-    o->worker.load_timeout_s = o->worker.compile_timeout_s = o->worker.run_timeout_s = cli_double(cli, "timeout", 0);
     o->n_suites = cli_strings(cli, "suite", &o->suites);
     o->tensor = cli_string(cli, "tensor");
     o->n_policies = cli_strings(cli, "policy", &o->policies);

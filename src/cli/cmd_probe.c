@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/recorded.h"
+#include "cli/worker_options.h"
 
 struct call {
     struct probe_options options;
@@ -74,10 +75,7 @@ static int run(struct cli *cli, struct error *err)
         return ERR_MEMORY;
     struct probe_options *o = &c->options;
     c->progress = &cli->progress;
-    o->worker.device = cli_string(cli, "device");
-    o->worker.plugin_path = cli_string(cli, "plugin");
-    o->worker.threads = (int)cli_int(cli, "threads", 0);
-    o->worker.load_timeout_s = o->worker.compile_timeout_s = o->worker.run_timeout_s = cli_double(cli, "timeout", 0);
+    o->worker = cli_worker_options(cli);
     o->claim = cli_string(cli, "dtype-claim");
     o->tree = cli_flag(cli, "tree");
     o->trace = cli_flag(cli, "trace");

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/recorded.h"
+#include "cli/worker_options.h"
 #include "ir/policy.h"
 
 static void read_options(struct cli *cli, struct qualify_options *o)
@@ -18,11 +19,8 @@ static void read_options(struct cli *cli, struct qualify_options *o)
     o->workload.inputs = cli_string(cli, "inputs");
     o->workload.weight_args = cli_string(cli, "weight-args");
     o->workload.seed = (uint64_t)cli_int(cli, "seed", 0);
-    o->worker.device = cli_string(cli, "device");
-    o->worker.plugin_path = cli_string(cli, "plugin");
-    o->worker.kernels = strcmp(cli_string(cli, "kernels"), "on") == 0;
-    o->worker.threads = (int)cli_int(cli, "threads", 0);
-    o->worker.load_timeout_s = o->worker.compile_timeout_s = o->worker.run_timeout_s = cli_double(cli, "timeout", 0);
+    o->worker = cli_worker_options(cli);
+    o->worker.kernels = cli_wants_kernels(cli);
     o->n_policies = cli_strings(cli, "policy", &o->policies);
     o->n_chips = cli_strings(cli, "chip", &o->chips);
     o->n_targets = cli_strings(cli, "target", &o->targets);

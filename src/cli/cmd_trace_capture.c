@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/trace_output.h"
+#include "cli/worker_options.h"
 #include "cli/wrap.h"
 #include "ir/policy.h"
 #include "lab/capture_workload.h"
@@ -154,11 +155,7 @@ static int run(struct cli *cli, struct error *err)
     o->workload = cli->n_operands ? cli->operands[0] : CAPTURE_FEEDBACK;
     o->policy = cli_string(cli, "policy");
     o->steps = (size_t)cli_int(cli, "steps", 5);
-    o->bench.worker.device = cli_string(cli, "device");
-    o->bench.worker.plugin_path = cli_string(cli, "plugin");
-    o->bench.worker.threads = (int)cli_int(cli, "threads", 0);
-    o->bench.worker.load_timeout_s = o->bench.worker.compile_timeout_s = o->bench.worker.run_timeout_s =
-        cli_double(cli, "timeout", 0);
+    o->bench.worker = cli_worker_options(cli);
     o->bench.text_path = cli_string(cli, "text");
     o->bench.batch = cli_int(cli, "batch", 0);
     o->bench.seq = cli_int(cli, "seq", 0);
