@@ -76,7 +76,5 @@ int module_matmul_precision(const struct module *from, enum matmul_precision p, 
             copy.dot.precision = asked[p];
         w.map[i] = changed && emulate && p != MATMUL_HIGHEST ? emulated(&w, in, p) : rewrite_copy(&w, &copy);
     }
-    for (int r = 0; r < from->n_results; r++)
-        build_result(&w.b, from->result_names[r], w.map[from->results[r]]);
-    return builder_finish(&w.b, err);
+    return rewrite_finish(&w, err);
 }

@@ -38,7 +38,5 @@ int module_retype_f64(const struct module *from, struct module *to, struct error
         return rc;
     for (int i = 0; i < from->n_instructions; i++)
         w.map[i] = retype_one(&w, &from->instructions[i]);
-    for (int i = 0; i < from->n_results; i++)
-        build_result(&w.b, from->result_names[i], w.map[from->results[i]]);
-    return builder_finish(&w.b, err);
+    return rewrite_finish(&w, err);
 }

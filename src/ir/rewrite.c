@@ -27,6 +27,13 @@ int rewrite_init_once(struct rewrite *w, const struct module *from, struct modul
     return rewrite_init(w, from, to, err);
 }
 
+int rewrite_finish(struct rewrite *w, struct error *err)
+{
+    for (int i = 0; i < w->from->n_results; i++)
+        build_result(&w->b, w->from->result_names[i], w->map[w->from->results[i]]);
+    return builder_finish(&w->b, err);
+}
+
 int rewrite_region(struct rewrite *w, int old)
 {
     int at = w->b.region;

@@ -26,6 +26,8 @@ int rewrite_init(struct rewrite *w, const struct module *from, struct module *to
 int rewrite_init_once(struct rewrite *w, const struct module *from, struct module *to, struct error *err);
 // The builder goes where `in` is: its scope, group, domain and region.
 void rewrite_place(struct rewrite *w, const struct instruction *in);
+// The results of `from` under their names, as the map has them, and builder_finish.
+int rewrite_finish(struct rewrite *w, struct error *err);
 // The new region of an old one, begun at its first use, inside that of the region around it.
 int rewrite_region(struct rewrite *w, int old);
 // Appends a copy of `in` whose operands, and what its regions return, are looked up in the map. Scope, group, domain

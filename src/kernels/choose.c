@@ -178,7 +178,5 @@ int kernels_choose(const struct module *from, double least_flop, struct module *
             w.map[i] = rewrite_copy(&w, &from->instructions[i]);
         }
     }
-    for (int i = 0; i < from->n_results; i++)
-        build_result(&w.b, from->result_names[i], w.map[from->results[i]]);
-    return builder_finish(&w.b, err);
+    return rewrite_finish(&w, err);
 }

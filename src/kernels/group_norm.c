@@ -23,7 +23,7 @@ struct group_norm {
     const float *gamma, *beta;
     double eps;
     // Of the image at hand:
-    const struct norm_loops *loops;
+    struct norm_loops loops;
     const char *from;
     char *to;
     const float *centre; // NULL while means are summed
@@ -47,8 +47,8 @@ static void sum_blocks(void *context, size_t from, size_t to)
     const struct group_norm *g = context;
     int64_t row = g->rule.channels;
     for (size_t i = from; i < to; i++)
-        g->loops->sums(g->from + (int64_t)i * BLOCK * row * width(g->rule.x), g->rule.x, pixels_of(g, i), row,
-                       g->centre, g->partial + (int64_t)i * row);
+        g->loops.sums(g->from + (int64_t)i * BLOCK * row * width(g->rule.x), g->rule.x, pixels_of(g, i), row, g->centre,
+                      g->partial + (int64_t)i * row);
 }
 
 static void apply_blocks(void *context, size_t from, size_t to)
@@ -57,7 +57,7 @@ static void apply_blocks(void *context, size_t from, size_t to)
     int64_t row = g->rule.channels;
     for (size_t i = from; i < to; i++) {
         int64_t at = (int64_t)i * BLOCK * row;
-        g->loops->apply(&g->rule, g->from + at * width(g->rule.x), g->to + at * width(g->rule.y), pixels_of(g, i));
+        g->loops.apply(&g->rule, g->from + at * width(g->rule.x), g->to + at * width(g->rule.y), pixels_of(g, i));
     }
 }
 

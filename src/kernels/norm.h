@@ -21,6 +21,6 @@ struct norm_loops {
     void (*sums)(const void *x, enum dtype t, int64_t pixels, int64_t channels, const float *centre, float *sums);
     void (*apply)(const struct norm_rule *r, const void *x, void *y, int64_t pixels);
 };
-const struct norm_loops *norm_loops(void); // of isa_in_force()
+struct norm_loops norm_loops(void); // of isa_in_force()
 
 #endif
