@@ -130,3 +130,20 @@ double kernels_plain_off(const struct kernels_run *k)
 {
     return ir_rel_l2(k->plain64, k->f64, k->n);
 }
+
+void kernels_trial_begin(struct kernels_trial *t, const char *name)
+{
+    memset(t, 0, sizeof *t);
+    arena_init(&t->arena);
+    module_init(&t->m, &t->arena, name);
+}
+
+void kernels_trial_end(struct kernels_trial *t, const char *what, bool ok, double bound)
+{
+    bool known = t->k.f64 && t->k.n;
+    if (!ok)
+        printf("  %s%s%s: kernels %g off, plain %g, bound %g\n", t->m.name, *what ? ", " : "", what,
+               known ? kernels_off(&t->k) : 0, known ? kernels_plain_off(&t->k) : 0, bound);
+    kernels_run_release(&t->k);
+    arena_release(&t->arena);
+}

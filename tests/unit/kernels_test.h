@@ -26,4 +26,14 @@ void kernels_run_release(struct kernels_run *k);
 double kernels_off(const struct kernels_run *k);
 double kernels_plain_off(const struct kernels_run *k);
 
+// One module in an arena of its own, and its three runs.
+struct kernels_trial {
+    struct arena arena;
+    struct module m; // for the caller to build
+    struct kernels_run k;
+};
+void kernels_trial_begin(struct kernels_trial *t, const char *name);
+// Tells how far off its runs are, of which `bound` was asked, unless `ok`; releases all of it.
+void kernels_trial_end(struct kernels_trial *t, const char *what, bool ok, double bound);
+
 #endif

@@ -65,21 +65,15 @@ TEST(kernels_attention_agrees_plugin)
         return;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct attention_case *c = &cases[i];
-        struct arena arena;
-        struct module m;
-        struct kernels_run k;
-        arena_init(&arena);
-        module_init(&m, &arena, c->name);
-        build(&m, c);
-        bool ok = kernels_run(&r, &m, NULL, (int)i + 1, &k);
-        ok = ok && CHECK_INT(k.chosen.count[KERNEL_ATTENTION], 1) && CHECK(k.flop[0] == k.flop[1]);
+        struct kernels_trial trial;
+        kernels_trial_begin(&trial, c->name);
+        build(&trial.m, c);
+        bool ok = kernels_run(&r, &trial.m, NULL, (int)i + 1, &trial.k);
+        ok = ok && CHECK_INT(trial.k.chosen.count[KERNEL_ATTENTION], 1) && CHECK(trial.k.flop[0] == trial.k.flop[1]);
         // As close to f64 as XLA's own.
-        ok = ok && CHECK(kernels_off(&k) <= bound(c)) && CHECK(kernels_off(&k) <= 1.5 * kernels_plain_off(&k) + 1e-7);
-        if (!ok)
-            printf("  %s: kernels %g off, plain %g, bound %g\n", c->name, k.f64 ? kernels_off(&k) : 0,
-                   k.f64 ? kernels_plain_off(&k) : 0, bound(c));
-        kernels_run_release(&k);
-        arena_release(&arena);
+        ok = ok && CHECK(kernels_off(&trial.k) <= bound(c)) &&
+             CHECK(kernels_off(&trial.k) <= 1.5 * kernels_plain_off(&trial.k) + 1e-7);
+        kernels_trial_end(&trial, "", ok, bound(c));
     }
     rig_close(&r);
 }
@@ -101,24 +95,20 @@ TEST(kernels_attention_edges_plugin)
     memset(visible, 1, sizeof visible);
     memset(visible + 3 * 8, 0, 8);
     q[5 * 16] = NAN;
-    struct arena arena;
-    struct module m;
-    struct kernels_run run;
-    arena_init(&arena);
-    module_init(&m, &arena, c.name);
-    build(&m, &c);
-    if (kernels_run(&r, &m, (const void *const[]){q, k, v, visible}, 0, &run)) {
+    struct kernels_trial trial;
+    kernels_trial_begin(&trial, c.name);
+    build(&trial.m, &c);
+    if (kernels_run(&r, &trial.m, (const void *const[]){q, k, v, visible}, 0, &trial.k)) {
         for (int i = 0; i < 8 * 16; i++) {
             double mean = 0;
             for (int t = 0; t < 8; t++)
                 mean += (double)v[t * 16 + i % 16] / 8;
-            CHECK(i / 16 == 5 ? isnan(run.kernels64[i]) : fabs(run.kernels64[i] - run.plain64[i]) < 1e-4);
+            CHECK(i / 16 == 5 ? isnan(trial.k.kernels64[i]) : fabs(trial.k.kernels64[i] - trial.k.plain64[i]) < 1e-4);
             if (i / 16 == 3)
-                CHECK_NEAR(run.kernels64[i], mean, 1e-5);
+                CHECK_NEAR(trial.k.kernels64[i], mean, 1e-5);
         }
     }
-    kernels_run_release(&run);
-    arena_release(&arena);
+    kernels_trial_end(&trial, "", true, 0);
     rig_close(&r);
 }
 

@@ -68,21 +68,14 @@ TEST(kernels_convolution_agrees_plugin)
         return;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct convolution_case *c = &cases[i];
-        struct arena arena;
-        struct module m;
-        struct kernels_run k;
-        arena_init(&arena);
-        module_init(&m, &arena, c->name);
-        build(&m, c);
-        bool ok = kernels_run(&r, &m, NULL, (int)i + 1, &k);
-        ok = ok && CHECK_INT(k.chosen.count[KERNEL_CONVOLUTION], 1) && CHECK(k.flop[0] == k.flop[1]);
-        if (ok && k.n)
-            ok = CHECK(kernels_off(&k) <= bound(c)) && CHECK(kernels_plain_off(&k) <= bound(c));
-        if (!ok)
-            printf("  %s: kernels %g off, plain %g, bound %g\n", c->name, k.n && k.f64 ? kernels_off(&k) : 0,
-                   k.n && k.f64 ? kernels_plain_off(&k) : 0, bound(c));
-        kernels_run_release(&k);
-        arena_release(&arena);
+        struct kernels_trial trial;
+        kernels_trial_begin(&trial, c->name);
+        build(&trial.m, c);
+        bool ok = kernels_run(&r, &trial.m, NULL, (int)i + 1, &trial.k);
+        ok = ok && CHECK_INT(trial.k.chosen.count[KERNEL_CONVOLUTION], 1) && CHECK(trial.k.flop[0] == trial.k.flop[1]);
+        if (ok && trial.k.n)
+            ok = CHECK(kernels_off(&trial.k) <= bound(c)) && CHECK(kernels_plain_off(&trial.k) <= bound(c));
+        kernels_trial_end(&trial, "", ok, bound(c));
     }
     rig_close(&r);
 }
@@ -101,21 +94,17 @@ TEST(kernels_convolution_propagates_nan_plugin)
     for (size_t i = 0; i < sizeof w / sizeof *w; i++)
         w[i] = bf16_from_f32((float)(i % 5) + 1);
     x[(2 * 8 + 3) * 16 + 5] = 0x7fc0;
-    struct arena arena;
-    struct module m;
-    struct kernels_run k;
-    arena_init(&arena);
-    module_init(&m, &arena, c.name);
-    build(&m, &c);
-    if (kernels_run(&r, &m, (const void *const[]){x, w}, 0, &k)) {
+    struct kernels_trial trial;
+    kernels_trial_begin(&trial, c.name);
+    build(&trial.m, &c);
+    if (kernels_run(&r, &trial.m, (const void *const[]){x, w}, 0, &trial.k)) {
         for (int row = 0; row < 8; row++) {
             for (int column = 0; column < 8; column++) {
                 bool near = abs(row - 2) <= 1 && abs(column - 3) <= 1;
-                CHECK(isnan(k.kernels64[(row * 8 + column) * 16 + 4]) == near);
+                CHECK(isnan(trial.k.kernels64[(row * 8 + column) * 16 + 4]) == near);
             }
         }
     }
-    kernels_run_release(&k);
-    arena_release(&arena);
+    kernels_trial_end(&trial, "", true, 0);
     rig_close(&r);
 }

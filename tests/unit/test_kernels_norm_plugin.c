@@ -62,22 +62,15 @@ TEST(kernels_group_norm_agrees_plugin)
             continue;
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             const struct norm_case *c = &cases[i];
-            struct arena arena;
-            struct module m;
-            struct kernels_run k;
-            arena_init(&arena);
-            module_init(&m, &arena, c->name);
-            build(&m, c);
-            bool ok = kernels_run(&r, &m, NULL, (int)i + 1, &k);
-            ok = ok && CHECK_INT(k.chosen.count[KERNEL_GROUP_NORM], 1);
+            struct kernels_trial trial;
+            kernels_trial_begin(&trial, c->name);
+            build(&trial.m, c);
+            bool ok = kernels_run(&r, &trial.m, NULL, (int)i + 1, &trial.k);
+            ok = ok && CHECK_INT(trial.k.chosen.count[KERNEL_GROUP_NORM], 1);
             // As close to f64 as XLA's own.
-            ok = ok && CHECK(kernels_off(&k) <= bound(c)) &&
-                 CHECK(kernels_off(&k) <= 1.5 * kernels_plain_off(&k) + 1e-7);
-            if (!ok)
-                printf("  %s, %s: kernels %g off, plain %g, bound %g\n", c->name, isa_name((enum isa)isa),
-                       k.f64 ? kernels_off(&k) : 0, k.f64 ? kernels_plain_off(&k) : 0, bound(c));
-            kernels_run_release(&k);
-            arena_release(&arena);
+            ok = ok && CHECK(kernels_off(&trial.k) <= bound(c)) &&
+                 CHECK(kernels_off(&trial.k) <= 1.5 * kernels_plain_off(&trial.k) + 1e-7);
+            kernels_trial_end(&trial, isa_name((enum isa)isa), ok, bound(c));
         }
     }
     rig_close(&r);
@@ -94,18 +87,14 @@ TEST(kernels_group_norm_takes_the_rounded_value_plugin)
     uint16_t narrow[2] = {0x3f80, 0};
     for (int i = 0; i < 64; i++)
         x[i] = 1 + (float)(i % 2) * 0x1p-9F; // half a unit of bf16 and less: all become 1
-    struct arena arena;
-    struct module m;
-    struct kernels_run k;
-    arena_init(&arena);
-    module_init(&m, &arena, c.name);
-    build(&m, &c);
-    if (kernels_run(&r, &m, (const void *const[]){x, &narrow[0], &narrow[1]}, 0, &k)) {
+    struct kernels_trial trial;
+    kernels_trial_begin(&trial, c.name);
+    build(&trial.m, &c);
+    if (kernels_run(&r, &trial.m, (const void *const[]){x, &narrow[0], &narrow[1]}, 0, &trial.k)) {
         for (int i = 0; i < 64; i++)
-            CHECK(k.kernels64[i] == 0 && k.plain64[i] == 0);
+            CHECK(trial.k.kernels64[i] == 0 && trial.k.plain64[i] == 0);
     }
-    kernels_run_release(&k);
-    arena_release(&arena);
+    kernels_trial_end(&trial, "", true, 0);
     rig_close(&r);
 }
 
@@ -122,17 +111,13 @@ TEST(kernels_group_norm_propagates_nan_plugin)
     for (int i = 0; i < 8; i++)
         gamma[i] = 1, beta[i] = 0.5F;
     x[8 * 5 + 1] = NAN; // of the first image, first group
-    struct arena arena;
-    struct module m;
-    struct kernels_run k;
-    arena_init(&arena);
-    module_init(&m, &arena, c.name);
-    build(&m, &c);
-    if (kernels_run(&r, &m, (const void *const[]){x, gamma, beta}, 0, &k)) {
+    struct kernels_trial trial;
+    kernels_trial_begin(&trial, c.name);
+    build(&trial.m, &c);
+    if (kernels_run(&r, &trial.m, (const void *const[]){x, gamma, beta}, 0, &trial.k)) {
         for (int i = 0; i < 2 * 4 * 4 * 8; i++)
-            CHECK(isnan(k.kernels64[i]) == (i < 4 * 4 * 8 && i % 8 < 4));
+            CHECK(isnan(trial.k.kernels64[i]) == (i < 4 * 4 * 8 && i % 8 < 4));
     }
-    kernels_run_release(&k);
-    arena_release(&arena);
+    kernels_trial_end(&trial, "", true, 0);
     rig_close(&r);
 }

@@ -87,25 +87,18 @@ TEST(kernels_product_agrees_plugin)
         return;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct product_case *c = &cases[i];
-        struct arena arena;
-        struct module m;
-        struct kernels_run k;
-        arena_init(&arena);
-        module_init(&m, &arena, c->name);
-        build(&m, c);
-        bool ok = kernels_run(&r, &m, NULL, (int)i + 1, &k);
-        ok = ok && CHECK_INT(k.chosen.count[KERNEL_PRODUCT], 1) && CHECK(k.flop[0] == k.flop[1]);
-        if (ok && k.n && c->x == DT_S8)
-            ok = CHECK(memcmp(k.plain, k.kernels, (size_t)(k.n * dtype_bits(k.type) / 8)) == 0);
-        if (ok && k.n && c->k)
-            ok = CHECK(kernels_off(&k) <= bound(c)) && CHECK(kernels_plain_off(&k) <= bound(c));
-        for (int64_t e = 0; ok && e < k.n && !c->k; e++)
-            ok = CHECK(k.kernels64[e] == 0);
-        if (!ok)
-            printf("  %s: kernels %g off, plain %g, bound %g\n", c->name, k.n && k.f64 ? kernels_off(&k) : 0,
-                   k.n && k.f64 ? kernels_plain_off(&k) : 0, bound(c));
-        kernels_run_release(&k);
-        arena_release(&arena);
+        struct kernels_trial trial;
+        kernels_trial_begin(&trial, c->name);
+        build(&trial.m, c);
+        bool ok = kernels_run(&r, &trial.m, NULL, (int)i + 1, &trial.k);
+        ok = ok && CHECK_INT(trial.k.chosen.count[KERNEL_PRODUCT], 1) && CHECK(trial.k.flop[0] == trial.k.flop[1]);
+        if (ok && trial.k.n && c->x == DT_S8)
+            ok = CHECK(memcmp(trial.k.plain, trial.k.kernels, (size_t)(trial.k.n * dtype_bits(trial.k.type) / 8)) == 0);
+        if (ok && trial.k.n && c->k)
+            ok = CHECK(kernels_off(&trial.k) <= bound(c)) && CHECK(kernels_plain_off(&trial.k) <= bound(c));
+        for (int64_t e = 0; ok && e < trial.k.n && !c->k; e++)
+            ok = CHECK(trial.k.kernels64[e] == 0);
+        kernels_trial_end(&trial, "", ok, bound(c));
     }
     rig_close(&r);
 }
@@ -117,9 +110,7 @@ TEST(kernels_product_propagates_nan_plugin)
     if (!kernels_rig_open(&r))
         return;
     const struct product_case c = {"nan", 33, 70, 50, DT_BF16, DT_BF16, DT_F32, DT_BF16, false, false, false};
-    struct arena arena;
-    struct module m;
-    struct kernels_run k;
+    struct kernels_trial trial;
     uint16_t x[33 * 70], w[50 * 70];
     for (size_t i = 0; i < sizeof x / sizeof *x; i++)
         x[i] = bf16_from_f32((float)(i % 7) - 3);
@@ -127,19 +118,17 @@ TEST(kernels_product_propagates_nan_plugin)
         w[i] = bf16_from_f32((float)(i % 5) + 1);
     x[4 * 70 + 69] = 0x7fc0;
     x[9 * 70 + 1] = 0x7f80;
-    arena_init(&arena);
-    module_init(&m, &arena, c.name);
-    build(&m, &c);
-    if (kernels_run(&r, &m, (const void *const[]){x, w}, 0, &k)) {
+    kernels_trial_begin(&trial, c.name);
+    build(&trial.m, &c);
+    if (kernels_run(&r, &trial.m, (const void *const[]){x, w}, 0, &trial.k)) {
         for (int64_t i = 0; i < 33; i++) {
             for (int64_t j = 0; j < 50; j++) {
-                double v = k.kernels64[i * 50 + j];
-                CHECK(i == 4 ? isnan(v) : i == 9 ? v == INFINITY : v == k.plain64[i * 50 + j] && isfinite(v));
+                double v = trial.k.kernels64[i * 50 + j];
+                CHECK(i == 4 ? isnan(v) : i == 9 ? v == INFINITY : v == trial.k.plain64[i * 50 + j] && isfinite(v));
             }
         }
     }
-    kernels_run_release(&k);
-    arena_release(&arena);
+    kernels_trial_end(&trial, "", true, 0);
     rig_close(&r);
 }
 
