@@ -26,7 +26,8 @@ static int make_folder(const char *path, struct error *err)
                      strerror(errno));
 }
 
-int compile_folder_new(struct tree_temporary *f, const char *keep, size_t number, struct error *err)
+// A folder of our own for one compilation, with "hlo", "llo" and "logs" in it.
+static int folder_new(struct tree_temporary *f, const char *keep, size_t number, struct error *err)
 {
     static const char *const parts[] = {"hlo", "llo", "logs"};
     f->fd = -1;
@@ -42,7 +43,8 @@ int compile_folder_new(struct tree_temporary *f, const char *keep, size_t number
     return rc;
 }
 
-void compile_folder_release(struct tree_temporary *f, bool keep)
+// Removes it with all that is in it, unless it is kept.
+static void folder_release(struct tree_temporary *f, bool keep)
 {
     if (keep && f->fd >= 0)
         close(f->fd);
@@ -289,7 +291,7 @@ static int time_plain(const struct compile *c, struct compile_case *k, size_t nu
     struct tree_temporary f;
     struct worker *w = NULL;
     struct worker_ahead a = {.program = {.id = -1}};
-    int rc = compile_folder_new(&f, NULL, number, err);
+    int rc = folder_new(&f, NULL, number, err);
     arena_init(&plain.arena);
     if (!rc)
         rc = start(c, &plain, &f, false, &w, err);
@@ -302,7 +304,7 @@ static int time_plain(const struct compile *c, struct compile_case *k, size_t nu
     worker_ahead_release(&a);
     worker_stop(w);
     arena_release(&plain.arena);
-    compile_folder_release(&f, false);
+    folder_release(&f, false);
     return rc;
 }
 
@@ -318,9 +320,9 @@ int compile_case_run(const struct compile *c, struct compile_case *k, size_t num
     k->usable_bytes = chip_memory_usable(k->target.chip, CHIP_PER_DEVICE).value;
     if (isnan(k->usable_bytes))
         k->usable_bytes = chip_memory(k->target.chip, CHIP_PER_DEVICE).value;
-    int rc = compile_folder_new(&f, c->options.dump, number, err);
+    int rc = folder_new(&f, c->options.dump, number, err);
     if (rc) {
-        compile_folder_release(&f, false);
+        folder_release(&f, false);
         return rc;
     }
     rc = start(c, k, &f, dump, &w, &failed);
@@ -342,6 +344,6 @@ int compile_case_run(const struct compile *c, struct compile_case *k, size_t num
     if (!rc && k->state == COMPILE_DONE)
         rc = compile_case_floors(c, k, err);
     worker_ahead_release(&a);
-    compile_folder_release(&f, c->options.dump != NULL);
+    folder_release(&f, c->options.dump != NULL);
     return rc;
 }

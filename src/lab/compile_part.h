@@ -6,11 +6,6 @@
 #include "lab/compile.h"
 #include "record/tree.h"
 
-// A folder of our own for one compilation, with "hlo", "llo" and "logs" in it.
-int compile_folder_new(struct tree_temporary *f, const char *keep, size_t number, struct error *err);
-// Removes it with all that is in it, unless it is kept.
-void compile_folder_release(struct tree_temporary *f, bool keep);
-
 // Reads the workload as a program, and makes every case compile it as it is. ERR_INPUT, ERR_USAGE.
 int compile_program_open(struct compile *c, struct error *err);
 // Compiles one case in a worker of its own and keeps everything that came out. An error here is one of ours.

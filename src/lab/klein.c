@@ -14,17 +14,6 @@
 static const char *const serving_names[] = {
     [KLEIN_RESIDENT] = "resident", [KLEIN_STAGED] = "staged", [KLEIN_COLD] = "cold"};
 
-bool klein_serving_parse(enum klein_serving *out, const char *name)
-{
-    for (int i = 0; i < 3; i++) {
-        if (strcmp(name, serving_names[i]) == 0) {
-            *out = (enum klein_serving)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 const char *klein_serving_name(enum klein_serving s)
 {
     return serving_names[s];
@@ -37,7 +26,8 @@ const char *klein_part_name(enum klein_part p)
     return names[p];
 }
 
-enum flux2_component klein_part_component(enum klein_part p)
+// Of its weights; KLEIN_UPDATE has none.
+static enum flux2_component component_of(enum klein_part p)
 {
     static const enum flux2_component of[KLEIN_PARTS] = {FLUX2_TEXT_ENCODER, FLUX2_DIT,         FLUX2_DIT,
                                                          FLUX2_COMPONENTS,   FLUX2_AUTOENCODER, FLUX2_AUTOENCODER};
@@ -56,7 +46,6 @@ static struct flux2_build build_of(const struct klein *k)
     struct flux2_build how = {.batch = k->batch,
                               .rows = k->rows,
                               .columns = k->columns,
-                              .also = k->trace ? TAPS_LAYERS : TAPS_NONE,
                               .hoisted_steps = k->schedule.steps,
                               .handed = k->wide ? DT_F64 : k->policy.out,
                               .latent = k->latent};
@@ -71,7 +60,7 @@ static int build(const struct klein *k, enum klein_part part, const struct flux2
     const struct flux2_config *c = &k->weights.config;
     switch (part) {
     case KLEIN_TEXT:
-        return flux2_text_module(c, 1, k->trace ? TAPS_LAYERS : TAPS_NONE, m, err);
+        return flux2_text_module(c, 1, TAPS_NONE, m, err);
     case KLEIN_PREPARE:
         return flux2_prepare_module(c, how, m, err);
     case KLEIN_STEP:
@@ -138,7 +127,7 @@ static int need_of(const struct klein *k, struct need *n, struct error *err)
     for (int i = 0; i < KLEIN_PARTS; i++) {
         if (!has_part(k, (enum klein_part)i))
             continue;
-        enum flux2_component c = klein_part_component((enum klein_part)i);
+        enum flux2_component c = component_of((enum klein_part)i);
         if (c < FLUX2_COMPONENTS)
             n->weights[c] += module_bytes(k, (enum klein_part)i);
         if (k->figures[i].temporary_bytes > n->temporary)
@@ -219,7 +208,6 @@ static int set_sizes(struct klein *k, const struct klein_options *o, struct erro
     k->batch = o->batch ? o->batch : 1;
     k->serving = o->serving;
     k->sampler = o->sampler;
-    k->trace = o->trace;
     if (!rc && (k->batch < 1 || k->batch > KLEIN_MAX_BATCH))
         rc = error_set(err, ERR_USAGE, "--batch", "must be from 1 to %d, not %" PRId64, KLEIN_MAX_BATCH, k->batch);
     if (!rc && (o->n_references < 0 || o->n_references > KLEIN_MAX_REFERENCES))
@@ -394,7 +382,7 @@ int klein_begin(struct klein *k, enum flux2_component c, const struct progress *
     if (k->serving == KLEIN_COLD)
         klein_weights_chill(&k->weights, c);
     for (int i = 0; i < KLEIN_PARTS && !rc; i++) {
-        if (klein_part_component((enum klein_part)i) != c || i == KLEIN_ENCODE)
+        if (component_of((enum klein_part)i) != c || i == KLEIN_ENCODE)
             continue;
         rc = klein_compile(k, (enum klein_part)i, progress, err);
         wanted = wanted || !k->stages[i].loaded;
@@ -408,7 +396,7 @@ int klein_begin(struct klein *k, enum flux2_component c, const struct progress *
     rc = klein_weights_get(&k->weights, c, &from, err);
     uint64_t made = clock_ns() - start;
     for (int i = 0; i < KLEIN_PARTS && !rc; i++) {
-        if (klein_part_component((enum klein_part)i) != c || i == KLEIN_ENCODE)
+        if (component_of((enum klein_part)i) != c || i == KLEIN_ENCODE)
             continue;
         k->figures[i].make_ns = made;
         made = 0; // counted once
@@ -423,7 +411,7 @@ int klein_end(struct klein *k, enum flux2_component c, struct error *err)
 {
     int rc = 0;
     for (int i = 0; i < KLEIN_PARTS && !rc && k->serving != KLEIN_RESIDENT; i++) {
-        if (klein_part_component((enum klein_part)i) != c || i == KLEIN_ENCODE)
+        if (component_of((enum klein_part)i) != c || i == KLEIN_ENCODE)
             continue;
         rc = stage_drop(&k->stages[i], err);
         if (!rc && k->serving == KLEIN_COLD)

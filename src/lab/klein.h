@@ -18,7 +18,6 @@ enum klein_serving {
     KLEIN_STAGED,   // each component is loaded, runs and is dropped
     KLEIN_COLD,     // the same, from the disk, and each program is compiled when its turn comes
 };
-bool klein_serving_parse(enum klein_serving *out, const char *name);
 const char *klein_serving_name(enum klein_serving s);
 
 enum klein_part {
@@ -32,7 +31,6 @@ enum klein_part {
 };
 // "text encoder", "preparation", "transformer step", "update", "image decoder", "image encoder".
 const char *klein_part_name(enum klein_part p);
-enum flux2_component klein_part_component(enum klein_part p); // of its weights; KLEIN_UPDATE has none
 
 struct klein_options {
     struct klein_weights_options weights;
@@ -49,7 +47,6 @@ struct klein_options {
     int n_references;
     int64_t references[KLEIN_MAX_REFERENCES][2]; // height and width in pixels, multiples of 16
     int64_t memory_bytes;                        // that may be used; 0: what the host has free
-    bool trace;                                  // parts also return what every layer and block hands on
 };
 
 // What a part has cost so far. Times of the last time it was done.
@@ -82,7 +79,6 @@ struct klein {
     struct module modules[KLEIN_PARTS];
     struct stage stages[KLEIN_PARTS]; // KLEIN_ENCODE: of the reference at hand
     struct klein_figures figures[KLEIN_PARTS];
-    bool trace;
     float *rope[2], *text_rope[2]; // cosine and sine tables of the transformer and of the text encoder
     // Buffers on the device; -1: none.
     int context[2];                  // of the prompt, and of the empty one

@@ -23,7 +23,7 @@ static int run(struct klein *k, enum klein_part part, int n, const char *const *
                struct error *err)
 {
     struct stage *s = &k->stages[part];
-    int outputs[256], rc = interrupt_check(s->name, err);
+    int outputs[8], rc = interrupt_check(s->name, err);
     if (!rc && s->module->n_results > (int)(sizeof outputs / sizeof *outputs))
         rc = error_set(err, ERR_INTERNAL, s->name, "has %d results", s->module->n_results);
     if (!rc)
@@ -98,7 +98,7 @@ static int encode_one(struct klein *k, const float *pixels, uint8_t *tokens, str
 {
     static const char *const names[] = {"latent"};
     struct stage *s = &k->stages[KLEIN_ENCODE];
-    const struct shape *shape = stage_result(s, s->module->n_results - 1); // behind what a trace returns
+    const struct shape *shape = stage_result(s, 0);
     size_t n = (size_t)shape_elements(shape);
     int latent = -1, rc = stage_upload(s, "image", pixels, err);
     void *raw = malloc((size_t)shape_bytes(shape) + 1);
@@ -107,7 +107,7 @@ static int encode_one(struct klein *k, const float *pixels, uint8_t *tokens, str
     if (!rc)
         rc = run(k, KLEIN_ENCODE, 1, names, (int *const[]){&latent}, err);
     if (!rc)
-        rc = stage_download(s, s->module->n_results - 1, latent, raw, err);
+        rc = stage_download(s, 0, latent, raw, err);
     if (!rc)
         rc = convert_elements(k->latent, tokens, shape->dtype, raw, n, err);
     if (!rc)
@@ -290,7 +290,7 @@ int klein_decode(struct klein *k, void *images, const struct progress *progress,
     if (!rc)
         rc = run(k, KLEIN_DECODE, 1, names, (int *const[]){&image}, err);
     if (!rc)
-        rc = stage_download(s, s->module->n_results - 1, image, images, err);
+        rc = stage_download(s, 0, image, images, err);
     if (!rc && !all_finite(k->image, images, (size_t)(k->batch * k->height * k->width * 3)))
         rc = error_set(err, ERR_DEVICE, k->weights.name,
                        "the image decoder's output has values that are infinite or no numbers");

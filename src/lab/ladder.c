@@ -315,7 +315,8 @@ void ladder_release(struct ladder *l)
 
 // ---- what came of it
 
-enum ladder_verdict ladder_key_verdict(const struct ladder_key *k)
+// The worse of its two runs.
+static enum ladder_verdict worse(const struct ladder_key *k)
 {
     enum ladder_verdict a = k->injected.known ? k->injected.verdict : LADDER_PASS;
     enum ladder_verdict b = k->chained.known ? k->chained.verdict : LADDER_PASS;
@@ -334,7 +335,7 @@ struct ladder_count ladder_count(const struct ladder *l, const struct ladder_run
     struct ladder_count c = {0};
     for (size_t i = 0; i < l->n_keys; i++) {
         const struct ladder_key *k = &l->keys[i];
-        enum ladder_verdict v = ladder_key_verdict(k);
+        enum ladder_verdict v = worse(k);
         if (rung && k->rung != rung)
             continue;
         c.keys++;
@@ -342,8 +343,7 @@ struct ladder_count ladder_count(const struct ladder *l, const struct ladder_run
         c.pass += v == LADDER_PASS;
         c.warn += v == LADDER_WARN;
         c.fail += v == LADDER_FAIL;
-        if (!c.worst || ladder_key_verdict(c.worst) < v ||
-            (ladder_key_verdict(c.worst) == v && margin(l, k) < margin(l, c.worst)))
+        if (!c.worst || worse(c.worst) < v || (worse(c.worst) == v && margin(l, k) < margin(l, c.worst)))
             c.worst = k;
     }
     return c;

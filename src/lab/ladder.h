@@ -89,6 +89,5 @@ struct ladder_count {
     const struct ladder_key *worst; // by the band's measure, of injected runs; NULL: none
 };
 struct ladder_count ladder_count(const struct ladder *l, const struct ladder_rung *rung); // NULL: of all
-enum ladder_verdict ladder_key_verdict(const struct ladder_key *k);
 
 #endif

@@ -18,7 +18,8 @@ static uint32_t compose_hangul(uint32_t first, uint32_t second)
     return 0;
 }
 
-uint32_t unicode_compose(uint32_t first, uint32_t second)
+// What two code points compose to (NFC), Hangul included; 0 where they do not.
+static uint32_t compose_pair(uint32_t first, uint32_t second)
 {
     if (!(unicode_lookup(second)->flags & UNICODE_MOVES))
         return 0;
@@ -140,7 +141,7 @@ static void compose(struct stretch *s)
         if (starter != SIZE_MAX) {
             // Blocked by what stands between them, unless that is of a lower class.
             bool blocked = n - 1 > starter && class_of(s->chars[n - 1]) >= class;
-            uint32_t composed = blocked ? 0 : unicode_compose(s->chars[starter], c);
+            uint32_t composed = blocked ? 0 : compose_pair(s->chars[starter], c);
             if (composed) {
                 s->chars[starter] = composed;
                 continue;

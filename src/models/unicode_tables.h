@@ -59,8 +59,6 @@ static inline const struct unicode_record *unicode_lookup(uint32_t code_point)
 
 // The full canonical decomposition (NFD) of one code point into out[4]; its length, 1 where there is none.
 size_t unicode_decompose(uint32_t code_point, uint32_t out[4]);
-// What two code points compose to (NFC), Hangul included; 0 where they do not.
-uint32_t unicode_compose(uint32_t first, uint32_t second);
 
 // Appends text in NFC to `out`. Ill-formed sequences become U+FFFD (one per maximal subpart, as decoders do), and their
 // number is added to *invalid. The text may be any bytes; time is n log n at worst. Failures are in out->failed.
