@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/hugepages.h"
 
 #define BLOCK_BYTES ((size_t)64 * 1024)
 
@@ -64,6 +65,7 @@ void *arena_alloc_aligned(struct arena *a, size_t n, size_t size, size_t align, 
         }
         b->size = block;
         b->used = 0;
+        want_huge_pages(b, sizeof *b + block);
         // A large block goes behind the current one, so that small allocations go on filling that.
         if (a->head && block != BLOCK_BYTES) {
             b->next = a->head->next;

@@ -26,8 +26,17 @@ static inline size_t pb_varint_size(uint64_t v)
     return (size_t)(70 - __builtin_clzll(v | 1)) / 7;
 }
 
-void pb_put_varint(struct str *s, uint64_t v);
-void pb_put_tag(struct str *s, uint32_t field, enum pb_wire wire);
+// In place where there is room, the end of the text included: most of a message is varints.
+static inline void pb_put_varint(struct str *s, uint64_t v)
+{
+    char *to = str_room(s, 10);
+    if (to)
+        str_use(s, (char *)pb_varint_at((uint8_t *)to, v));
+}
+static inline void pb_put_tag(struct str *s, uint32_t field, enum pb_wire wire)
+{
+    pb_put_varint(s, (uint64_t)field << 3 | (uint64_t)wire);
+}
 // One field each. Zero values are written too: a oneof or an explicit default needs them; leaving a field out is the
 // caller's choice.
 void pb_put_uint(struct str *s, uint32_t field, uint64_t v);
@@ -42,7 +51,16 @@ void pb_put_string(struct str *s, uint32_t field, const char *text);
 //     size_t at = pb_begin(s, 3);
 //     pb_put_int(s, 4, 1);
 //     pb_end(s, at);
+// A byte is kept for the length, which nearly all fit in; the content of longer ones moves up.
 size_t pb_begin(struct str *s, uint32_t field);
-void pb_end(struct str *s, size_t at);
+void pb_end_long(struct str *s, size_t at); // the slow half of it
+static inline void pb_end(struct str *s, size_t at)
+{
+    size_t content = s->length - at - 1;
+    if (content < 0x80 && !s->failed)
+        s->text[at] = (char)content;
+    else
+        pb_end_long(s, at);
+}
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hugepages.h"
 #include "base/idmap.h"
 #include "ir/hlo_parse_part.h"
 
@@ -13,7 +14,7 @@ enum { MAX_DEVICES = 65536 };
 uint32_t hlo_computation_id(struct hlo_parser *p, struct slice name)
 {
     struct hlo_parsing *s = hlo_parsing_of(p);
-    struct hlo_name *slot = hlo_names_put(p, &p->computations, name);
+    struct hlo_name *slot = hlo_names_put(p, &p->computations, name, hlo_names_hash(&p->computations, name));
     if (!slot)
         return 0;
     if (slot->value)
@@ -264,8 +265,8 @@ static bool parse_tables(struct hlo_parser *p)
             return false;
     }
     pb_end(p->out, begin);
-    if (p->out->length == empty + 1) // nothing but its length
-        p->out->length = begin - 2;  // a tag of two bytes
+    if (p->out->length == empty)    // nothing but its length
+        p->out->length = begin - 2; // a tag of two bytes
     return true;
 }
 
@@ -498,6 +499,11 @@ static bool parse_module(struct hlo_parsing *s)
     struct hlo_parser *p = &s->p;
     if (!parse_head(s) || !parse_tables(p))
         return false;
+    // A message is rarely longer than its text; what is not written to takes no memory.
+    size_t size = (size_t)(p->end - p->begin);
+    char *bodies = str_grow(&s->bodies, size);
+    if (bodies)
+        want_huge_pages(bodies, size);
     p->out = &s->bodies;
     while (hlo_peek(p) || p->at < p->end) {
         if (!parse_computation(s))

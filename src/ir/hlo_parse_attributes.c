@@ -283,10 +283,9 @@ static bool keep_transpose(struct hlo_parser *p, uint32_t field)
     return hlo_skip_value(p, &p->pending.transpose);
 }
 
-static bool keep_metadata(struct hlo_parser *p, uint32_t field)
+static bool parse_or_keep_metadata(struct hlo_parser *p, uint32_t field)
 {
-    (void)field;
-    return hlo_skip_value(p, &p->pending.metadata);
+    return p->pending.is_short ? hlo_skip_value(p, &p->pending.metadata) : hlo_parse_metadata(p, field);
 }
 
 static bool keep_flag(struct hlo_parser *p, uint32_t which)
@@ -427,24 +426,32 @@ bool hlo_put_pending(struct hlo_parser *p)
 
 // ---- Metadata
 
+#define KEY(text) (text), sizeof(text) - 1
+
+static bool is_key(struct slice key, const char *text, size_t size)
+{
+    return key.size == size && memcmp(key.data, text, size) == 0;
+}
+
 bool hlo_parse_metadata(struct hlo_parser *p, uint32_t field)
 {
     static const struct {
         const char *key;
+        size_t size;
         uint32_t number;
         bool text;
-    } known[] = {{"op_name", 2, true},
-                 {"source_file", 3, true},
-                 {"source_line", 4, false},
-                 {"stack_frame_id", 15, false},
-                 {"op_type", 1, true},
-                 {"source_end_line", 17, false},
-                 {"source_column", 18, false},
-                 {"source_end_column", 19, false},
-                 {"deduplicated_name", 12, true},
-                 {"scheduling_name", 16, true},
-                 {"size_of_generated_code_in_bytes", 8, false},
-                 {"size_of_memory_working_set_in_bytes", 9, false}};
+    } known[] = {{KEY("op_name"), 2, true},
+                 {KEY("source_file"), 3, true},
+                 {KEY("source_line"), 4, false},
+                 {KEY("stack_frame_id"), 15, false},
+                 {KEY("op_type"), 1, true},
+                 {KEY("source_end_line"), 17, false},
+                 {KEY("source_column"), 18, false},
+                 {KEY("source_end_column"), 19, false},
+                 {KEY("deduplicated_name"), 12, true},
+                 {KEY("scheduling_name"), 16, true},
+                 {KEY("size_of_generated_code_in_bytes"), 8, false},
+                 {KEY("size_of_memory_working_set_in_bytes"), 9, false}};
     size_t message = pb_begin(p->out, field);
     struct slice skipped;
     if (!hlo_expect(p, '{'))
@@ -454,7 +461,7 @@ bool hlo_parse_metadata(struct hlo_parser *p, uint32_t field)
         size_t i = 0;
         if (!key.size || !hlo_expect(p, '='))
             return hlo_fail(p, "expected a part of the metadata");
-        while (i < sizeof known / sizeof *known && !slice_is(key, known[i].key))
+        while (i < sizeof known / sizeof *known && !is_key(key, known[i].key, known[i].size))
             i++;
         bool ok = i == sizeof known / sizeof *known ? hlo_skip_value(p, &skipped)
                   : known[i].text                   ? parse_text(p, known[i].number)
@@ -469,15 +476,13 @@ bool hlo_parse_metadata(struct hlo_parser *p, uint32_t field)
 
 // ---- All
 
-#define KEY(text) (text), sizeof(text) - 1
-
 static const struct attribute {
     const char *key;
     size_t size; // of the key
     bool (*parse)(struct hlo_parser *p, uint32_t field);
     uint32_t field; // or which of the pending ones
 } attributes[] = {
-    {KEY("metadata"), keep_metadata, 0},
+    {KEY("metadata"), parse_or_keep_metadata, 7},
     {KEY("dimensions"), parse_list, 14},
     {KEY("calls"), call_any, 0},
     {KEY("kind"), parse_word, 11},
@@ -574,7 +579,7 @@ static const struct attribute {
 static const struct attribute *find(struct slice key)
 {
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++) {
-        if (attributes[i].size == key.size && memcmp(attributes[i].key, key.data, key.size) == 0)
+        if (is_key(key, attributes[i].key, attributes[i].size))
             return &attributes[i];
     }
     return NULL;

@@ -328,6 +328,7 @@ static bool parse_rest(struct hlo_parsing *s, uint32_t id)
         return hlo_fail(p, "opcode '%.*s' is not known", SHOWN(opcode));
     }
     p->pending.opcode = opcode;
+    p->pending.is_short = is_short_form;
     if (is_short_form)
         pb_put_string(p->out, 2, outer);
     else
@@ -370,7 +371,7 @@ bool hlo_parse_instruction(struct hlo_parsing *s)
     struct slice name = {NULL, 0};
     const uint8_t *from = p->at;
     size_t n_edges = s->n_edges;
-    memset(&p->pending, 0, sizeof p->pending);
+    memset(&p->pending, 0, offsetof(struct hlo_pending, list));
     p->n_called = 0;
     p->instruction = name;
     bool root = slice_is(hlo_word(p), "ROOT");
@@ -386,16 +387,23 @@ bool hlo_parse_instruction(struct hlo_parsing *s)
         return true;
     }
     p->instruction = name;
-    struct hlo_name *slot = hlo_names_put(p, &p->instructions, name);
+    // Its place in the table is asked for now, and written to when it has come.
+    uint64_t hash = hlo_names_hash(&p->instructions, name);
+    uint32_t id = s->next_id++;
+    from = p->at;
+    size_t message = pb_begin(p->out, 2), begin = p->out->length;
+    bool ok = parse_rest(s, id);
+    struct hlo_name *slot = hlo_names_put(p, &p->instructions, name, hash);
     if (!slot)
         return false;
-    if (slot->value)
+    if (slot->value) {
+        p->what[0] = '\0';
+        p->at = from;
         return hlo_fail(p, "the computation has another instruction of that name");
-    uint32_t id = s->next_id++;
-    size_t message = pb_begin(p->out, 2);
-    if (!parse_rest(s, id)) {
+    }
+    if (!ok) {
         s->n_edges = n_edges;
-        if (!leave_out(s, message, id))
+        if (!leave_out(s, begin, id))
             return false;
     }
     pb_end(p->out, message);

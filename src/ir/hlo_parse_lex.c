@@ -6,18 +6,35 @@
 #include "base/idmap.h"
 #include "ir/hlo_parse_part.h"
 
-#define N CLASS_NAME
-#define D (CLASS_NAME | CLASS_DIGIT)
+// MARKED: what stands in names behind a '%' beside the characters of all names.
+#define M CLASS_MARKED
+#define N (CLASS_NAME | M)
+#define D (CLASS_DIGIT | N)
 #define B CLASS_BLANK
+// clang-format off
 const uint8_t hlo_class[256] = {
-    ['\t'] = B, ['\n'] = B, ['\r'] = B, [' '] = B, ['_'] = N, ['.'] = N, ['-'] = N, ['0'] = D, ['1'] = D, ['2'] = D,
-    ['3'] = D,  ['4'] = D,  ['5'] = D,  ['6'] = D, ['7'] = D, ['8'] = D, ['9'] = D, ['A'] = N, ['B'] = N, ['C'] = N,
-    ['D'] = N,  ['E'] = N,  ['F'] = N,  ['G'] = N, ['H'] = N, ['I'] = N, ['J'] = N, ['K'] = N, ['L'] = N, ['M'] = N,
-    ['N'] = N,  ['O'] = N,  ['P'] = N,  ['Q'] = N, ['R'] = N, ['S'] = N, ['T'] = N, ['U'] = N, ['V'] = N, ['W'] = N,
-    ['X'] = N,  ['Y'] = N,  ['Z'] = N,  ['a'] = N, ['b'] = N, ['c'] = N, ['d'] = N, ['e'] = N, ['f'] = N, ['g'] = N,
-    ['h'] = N,  ['i'] = N,  ['j'] = N,  ['k'] = N, ['l'] = N, ['m'] = N, ['n'] = N, ['o'] = N, ['p'] = N, ['q'] = N,
-    ['r'] = N,  ['s'] = N,  ['t'] = N,  ['u'] = N, ['v'] = N, ['w'] = N, ['x'] = N, ['y'] = N, ['z'] = N,
+    0, 0, 0, 0, 0, 0, 0, 0, 0, B, B, 0, 0, B, 0, 0, // 00
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // 10
+    B, M, 0, M, M, 0, M, M, 0, 0, M, M, 0, N, N, M, // 20
+    D, D, D, D, D, D, D, D, D, D, M, M, M, 0, M, M, // 30
+    M, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, // 40
+    N, N, N, N, N, N, N, N, N, N, N, M, M, M, M, N, // 50
+    M, N, N, N, N, N, N, N, N, N, N, N, N, N, N, N, // 60
+    N, N, N, N, N, N, N, N, N, N, N, 0, M, 0, M, M, // 70
+    M, M, M, M, M, M, M, M, M, M, M, M, M, M, M, M, // 80
+    M, M, M, M, M, M, M, M, M, M, M, M, M, M, M, M, // 90
+    M, M, M, M, M, M, M, M, M, M, M, M, M, M, M, M, // a0
+    M, M, M, M, M, M, M, M, M, M, M, M, M, M, M, M, // b0
+    M, M, M, M, M, M, M, M, M, M, M, M, M, M, M, M, // c0
+    M, M, M, M, M, M, M, M, M, M, M, M, M, M, M, M, // d0
+    M, M, M, M, M, M, M, M, M, M, M, M, M, M, M, M, // e0
+    M, M, M, M, M, M, M, M, M, M, M, M, M, M, M, M, // f0
 };
+// clang-format on
+#undef M
+#undef N
+#undef D
+#undef B
 
 // ---- What was not understood
 
@@ -107,25 +124,31 @@ bool hlo_parse_name(struct hlo_parser *p, struct slice *out)
 {
     bool marked = hlo_take(p, '%');
     const uint8_t *from = p->at;
-    // A '%' stands before names with other characters, too.
-    while (p->at < p->end &&
-           (hlo_class[*p->at] & CLASS_NAME || (marked && *p->at > ' ' && !strchr(",(){}=\"%", *p->at))))
-        p->at++;
-    *out = (struct slice){from, (size_t)(p->at - from)};
+    const uint8_t *at = from, *end = p->end;
+    int class = marked ? CLASS_MARKED : CLASS_NAME;
+    while (at < end && hlo_class[*at] & class)
+        at++;
+    p->at = at;
+    *out = (struct slice){from, (size_t)(at - from)};
     return (out->size && out->size < UINT32_MAX) || hlo_fail(p, "expected a name");
 }
 
 bool hlo_parse_integer(struct hlo_parser *p, int64_t *out)
 {
     int c = hlo_peek(p);
-    bool negative = c == '-', digits = false;
+    bool negative = c == '-';
+    const uint8_t *from = p->at + negative, *at = from, *end = p->end;
     uint64_t v = 0;
-    p->at += negative;
-    for (; p->at < p->end && hlo_class[*p->at] & CLASS_DIGIT; p->at++, digits = true) {
-        if (__builtin_mul_overflow(v, (uint64_t)10, &v) || __builtin_add_overflow(v, (uint64_t)(*p->at - '0'), &v))
+    for (; at < end && (unsigned)(*at - '0') < 10 && at - from < 19; at++) // 19 digits fit in 64 bits
+        v = v * 10 + (unsigned)(*at - '0');
+    for (; at < end && hlo_class[*at] & CLASS_DIGIT; at++) {
+        if (__builtin_mul_overflow(v, (uint64_t)10, &v) || __builtin_add_overflow(v, (uint64_t)(*at - '0'), &v)) {
+            p->at = at;
             return hlo_fail(p, "a number does not fit in 64 bits");
+        }
     }
-    if (!digits)
+    p->at = at;
+    if (at == from)
         return hlo_fail(p, "expected a number");
     if (v > (uint64_t)INT64_MAX + negative)
         return hlo_fail(p, "a number does not fit in 64 bits");
@@ -259,19 +282,43 @@ bool hlo_parse_within(struct hlo_parser *p, struct slice text, bool (*what)(stru
 
 // ---- Names
 
+// One multiplication of 64 by 64 bits a step, both halves of the product kept: with a secret, no text can make the
+// table slow, and names are short.
+static uint64_t fold(uint64_t a, uint64_t b)
+{
+    unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
 static uint64_t hash_of(uint64_t secret, struct slice s)
 {
-    uint64_t h = secret ^ s.size, word = 0;
+    const uint64_t odd = 0x9e3779b97f4a7c15;
     const uint8_t *at = s.data;
     size_t left = s.size;
-    for (; left >= 8; left -= 8, at += 8) {
-        memcpy(&word, at, 8);
-        h = mix64(h ^ word);
+    uint64_t h = secret, a = 0, b = 0;
+    for (; left > 16; left -= 16, at += 16) {
+        memcpy(&a, at, 8);
+        memcpy(&b, at + 8, 8);
+        h = fold(a ^ h, b ^ odd);
     }
-    word = 0;
-    if (left)
-        memcpy(&word, at, left);
-    return mix64(h ^ word);
+    a = b = 0;
+    if (left >= 8) {
+        memcpy(&a, at, 8);
+        memcpy(&b, at + left - 8, 8);
+    } else if (left >= 4) {
+        uint32_t low, high;
+        memcpy(&low, at, 4);
+        memcpy(&high, at + left - 4, 4);
+        a = (uint64_t)high << 32 | low;
+    } else if (left) {
+        a = (uint64_t)at[0] << 16 | (uint64_t)at[left / 2] << 8 | at[left - 1];
+    }
+    return fold(fold(a ^ h, b ^ odd) ^ s.size, secret | 1);
+}
+
+static bool is_item(const struct hlo_name *s, struct slice name, uint64_t h)
+{
+    return s->hash == h && s->size == name.size && memcmp(s->data, name.data, name.size) == 0;
 }
 
 // Where the name is, or would be.
@@ -280,17 +327,27 @@ static uint32_t *find(const struct hlo_names *t, struct slice name, uint64_t h)
     for (size_t i = (size_t)h & (t->n_slots - 1);; i = (i + 1) & (t->n_slots - 1)) {
         if (t->slots[i] <= t->first)
             return &t->slots[i];
-        const struct hlo_name *s = &t->items[t->slots[i] - 1];
-        if (s->hash == h && s->size == name.size && memcmp(s->data, name.data, name.size) == 0)
+        if (is_item(&t->items[t->slots[i] - 1], name, h))
             return &t->slots[i];
     }
+}
+
+uint64_t hlo_names_hash(const struct hlo_names *t, struct slice name)
+{
+    uint64_t h = hash_of(t->secret, name);
+    if (t->n_slots)
+        __builtin_prefetch(&t->slots[(size_t)h & (t->n_slots - 1)], 1);
+    return h;
 }
 
 uint32_t hlo_names_get(const struct hlo_names *t, struct slice name)
 {
     if (!t->n_slots)
         return 0;
-    uint32_t at = *find(t, name, hash_of(t->secret, name));
+    uint64_t h = hash_of(t->secret, name);
+    uint32_t at = t->recent[h % HLO_RECENT];
+    if (at <= t->first || !is_item(&t->items[at - 1], name, h))
+        at = *find(t, name, h);
     return at > t->first ? t->items[at - 1].value : 0;
 }
 
@@ -329,15 +386,15 @@ static bool grow_items(struct hlo_parser *p, struct hlo_names *t)
     return true;
 }
 
-struct hlo_name *hlo_names_put(struct hlo_parser *p, struct hlo_names *t, struct slice name)
+struct hlo_name *hlo_names_put(struct hlo_parser *p, struct hlo_names *t, struct slice name, uint64_t h)
 {
     if ((2 * (t->n - t->first + 1) > t->n_slots && !grow_slots(p, t)) || (t->n == t->cap && !grow_items(p, t)))
         return NULL;
-    uint64_t h = hash_of(t->secret, name);
     uint32_t *at = find(t, name, h);
     if (*at <= t->first) {
         t->items[t->n++] = (struct hlo_name){name.data, (uint32_t)name.size, 0, h};
         *at = (uint32_t)t->n;
+        t->recent[h % HLO_RECENT] = *at;
     }
     return &t->items[*at - 1];
 }

@@ -71,10 +71,7 @@ static bool find_shape(struct hlo_parser *p, struct constant *c, struct slice sh
             }
         }
     }
-    for (int t = 1; t < DT_COUNT && primitive; t++) {
-        if (dtype_info((enum dtype)t)->xla == primitive)
-            c->type = (enum dtype)t;
-    }
+    c->type = dtype_from_xla(primitive);
     for (int d = 0; d < c->rank; d++) {
         if (__builtin_mul_overflow(c->elements, (size_t)c->dims[d], &c->elements))
             c->elements = SIZE_MAX;

@@ -14,6 +14,8 @@ struct hlo_name {
     uint64_t hash;
 };
 
+enum { HLO_RECENT = 512 };
+
 // Names in the order in which they came, and a table that leads to them: small, since nearly every name is met a few
 // lines before it is asked for, and only the table is met at random.
 struct hlo_names {
@@ -22,6 +24,7 @@ struct hlo_names {
     size_t n, cap, n_slots;
     size_t first; // of this round
     uint64_t secret;
+    uint32_t recent[HLO_RECENT]; // by hash: 1 + the place of an item; operands nearly always came a few lines before
 };
 
 // Attributes that make one field of the message together, as they stand in the text: "{0,1}".
@@ -47,13 +50,14 @@ enum hlo_list {
 };
 
 struct hlo_pending {
-    struct slice list[LIST_COUNT];
     unsigned lists; // bits: which were given
     int64_t index_vector;
     struct slice algorithm, transpose, metadata;
     bool left_side, lower, unit_diagonal, has_version;
+    bool is_short;          // a short form: metadata is the outer operation's, other attributes are the inner one's
     uint32_t first, second; // ids of called computations that have their place: body and condition; 0: none
     struct slice opcode;    // of the instruction
+    struct slice list[LIST_COUNT];
 };
 
 struct hlo_parser {
@@ -140,7 +144,7 @@ static inline struct hlo_parsing *hlo_parsing_of(struct hlo_parser *p)
 // Notes what was not understood at the place at hand; false, for returning.
 bool hlo_fail(struct hlo_parser *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-enum { CLASS_BLANK = 1, CLASS_NAME = 2, CLASS_DIGIT = 4 };
+enum { CLASS_BLANK = 1, CLASS_NAME = 2, CLASS_DIGIT = 4, CLASS_MARKED = 8 };
 extern const uint8_t hlo_class[256];
 
 void hlo_skip_comment(struct hlo_parser *p); // and what is blank after it
@@ -253,7 +257,9 @@ size_t hlo_line_of(struct hlo_parser *p, const uint8_t *place);
 
 // Tables of names. The value of a name, or 0; and the slot to put one in, NULL with p->rc set.
 uint32_t hlo_names_get(const struct hlo_names *t, struct slice name);
-struct hlo_name *hlo_names_put(struct hlo_parser *p, struct hlo_names *t, struct slice name);
+// The hash is hlo_names_hash's, which also has the table's place fetched.
+struct hlo_name *hlo_names_put(struct hlo_parser *p, struct hlo_names *t, struct slice name, uint64_t hash);
+uint64_t hlo_names_hash(const struct hlo_names *t, struct slice name);
 // Forgets all names, and releases the table.
 void hlo_names_next_round(struct hlo_names *t);
 void hlo_names_release(struct hlo_names *t);

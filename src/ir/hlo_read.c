@@ -14,10 +14,24 @@ struct reading {
     struct arena *arena;
     struct idmap computations;
     struct idmap schedules; // of computations, by their ids
+    int primitive;          // the last one that was met, and its type
+    enum dtype dtype;
     struct slice *sequences;
     size_t n_sequences, cap_sequences;
     struct error *err;
 };
+
+// The name of an instruction that is only half read.
+static struct slice name_of(const struct hlo_instruction *in)
+{
+    struct pb_field f;
+    struct pb_reader p = pb_reader(in->message.data, in->message.size);
+    while (!in->name.size && pb_next(&p, &f)) {
+        if (pb_is(&f, 1, PB_BYTES) && f.body.size)
+            return f.body;
+    }
+    return in->name;
+}
 
 // "computation 'main.3', instruction 'dot.1'" of what is being read, in error messages.
 static int refuse(const struct reading *r, const struct hlo_computation *c, const struct hlo_instruction *in,
@@ -28,9 +42,11 @@ static int refuse(const struct reading *r, const struct hlo_computation *c, cons
     if (c)
         n = snprintf(where, sizeof where, "computation '%.*s'", (int)(c->name.size < 60 ? c->name.size : 60),
                      (const char *)c->name.data);
-    if (c && in)
-        n += snprintf(where + n, sizeof where - (size_t)n, ", instruction '%.*s'",
-                      (int)(in->name.size < 60 ? in->name.size : 60), (const char *)in->name.data);
+    if (c && in) {
+        struct slice own = name_of(in);
+        n += snprintf(where + n, sizeof where - (size_t)n, ", instruction '%.*s'", (int)(own.size < 60 ? own.size : 60),
+                      (const char *)own.data);
+    }
     return error_set(r->err, ERR_INPUT, r->name, "is no HLO module that can be read: %s%s%s", n ? where : "",
                      n ? ": " : "", what);
 }
@@ -42,11 +58,27 @@ static int end(const struct reading *r, const struct pb_reader *p, const struct 
 }
 
 #define PUSH(r, array, n, cap)                                                                                         \
-    (((array) = arena_grow((r)->arena, (array), &(cap), (n) + 1, sizeof *(array), (r)->err)) ? &(array)[(n)++] : NULL)
+    ((n) < (cap) || ((array) = arena_grow((r)->arena, (array), &(cap), (n) + 1, sizeof *(array), (r)->err))            \
+         ? &(array)[(n)++]                                                                                             \
+         : NULL)
+
+// Room for the numbers of a packed field before any is there: exactly theirs, since most lists are short and there are
+// as many as instructions.
+#define ROOM(r, array, cap, field)                                                                                     \
+    ((cap) || (field)->wire != PB_BYTES || ((array) = room((r), (field), &(cap), sizeof *(array))))
+
+static void *room(struct reading *r, const struct pb_field *f, size_t *cap, size_t size)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < f->body.size; i++)
+        n += f->body.data[i] < 0x80;
+    *cap = n;
+    return arena_alloc(r->arena, n, size, r->err);
+}
 
 // Calls `each` for the numbers of a repeated integer field, packed or not.
-static int numbers(struct reading *r, const struct pb_field *f, int (*each)(struct reading *, void *, int64_t),
-                   void *context)
+static inline __attribute__((always_inline)) int numbers(struct reading *r, const struct pb_field *f,
+                                                         int (*each)(struct reading *, void *, int64_t), void *context)
 {
     if (f->wire == PB_VARINT)
         return each(r, context, (int64_t)f->value);
@@ -66,15 +98,6 @@ static int numbers(struct reading *r, const struct pb_field *f, int (*each)(stru
 }
 
 // ---- Shapes
-
-static enum dtype dtype_of(int primitive)
-{
-    for (int t = 1; t < DT_COUNT; t++) {
-        if (dtype_info((enum dtype)t)->xla == primitive)
-            return (enum dtype)t;
-    }
-    return DT_INVALID;
-}
 
 struct dims {
     struct hlo_shape *shape;
@@ -139,7 +162,7 @@ static int read_shape(struct reading *r, struct hlo_shape *s, struct slice body,
         if (pb_is(&f, 2, PB_VARINT)) {
             s->primitive = (int)f.value;
         } else if (f.number == 3) {
-            rc = numbers(r, &f, add_dim, &dims);
+            rc = ROOM(r, s->dims, dims.cap, &f) ? numbers(r, &f, add_dim, &dims) : ERR_MEMORY;
         } else if (pb_is(&f, 4, PB_BYTES)) {
             struct hlo_shape *element = PUSH(r, s->elements, s->n_elements, cap);
             rc = element ? read_shape(r, element, f.body, depth + 1) : ERR_MEMORY;
@@ -155,7 +178,11 @@ static int read_shape(struct reading *r, struct hlo_shape *s, struct slice body,
               : s->primitive == TOKEN  ? HLO_TOKEN
               : s->primitive == BUFFER ? HLO_BUFFER
                                        : HLO_ARRAY;
-    s->dtype = s->kind == HLO_ARRAY ? dtype_of(s->primitive) : DT_INVALID;
+    if (s->primitive != r->primitive) {
+        r->primitive = s->primitive;
+        r->dtype = dtype_from_xla(s->primitive);
+    }
+    s->dtype = s->kind == HLO_ARRAY ? r->dtype : DT_INVALID;
     if (!rc)
         rc = fit_dynamic(r, s, &dynamic);
     return rc ? rc : end(r, &p, NULL, NULL);
@@ -231,12 +258,10 @@ static int add_operand(struct reading *r, void *context, int64_t id)
     uint32_t at;
     if (!find_instruction(refs->computation, refs->instructions, id, &at))
         return refuse(r, refs->computation, in, "an operand is not there, or comes later");
-    struct hlo_instruction **more =
-        arena_grow(r->arena, in->operands, &refs->cap_operands, in->n_operands + 1, sizeof(void *), r->err);
-    if (!more)
+    struct hlo_instruction **to = PUSH(r, in->operands, in->n_operands, refs->cap_operands);
+    if (!to)
         return ERR_MEMORY;
-    in->operands = more;
-    in->operands[in->n_operands++] = &refs->computation->instructions[at];
+    *to = &refs->computation->instructions[at];
     return 0;
 }
 
@@ -247,12 +272,10 @@ static int add_called(struct reading *r, void *context, int64_t id)
     uint32_t at;
     if (!idmap_get(&r->computations, id, &at))
         return refuse(r, refs->computation, in, "a computation that it calls is not there, or comes later");
-    struct hlo_computation **more =
-        arena_grow(r->arena, in->called, &refs->cap_called, in->n_called + 1, sizeof(void *), r->err);
-    if (!more)
+    struct hlo_computation **to = PUSH(r, in->called, in->n_called, refs->cap_called);
+    if (!to)
         return ERR_MEMORY;
-    in->called = more;
-    in->called[in->n_called++] = &r->m->computations[at];
+    *to = &r->m->computations[at];
     return 0;
 }
 
@@ -264,12 +287,10 @@ static int add_control(struct reading *r, void *context, int64_t id)
     uint32_t at;
     if (!find_instruction(refs->computation, refs->instructions, id, &at))
         return 0;
-    struct hlo_instruction **more =
-        arena_grow(r->arena, in->control, &refs->cap_control, in->n_control + 1, sizeof(void *), r->err);
-    if (!more)
+    struct hlo_instruction **to = PUSH(r, in->control, in->n_control, refs->cap_control);
+    if (!to)
         return ERR_MEMORY;
-    in->control = more;
-    in->control[in->n_control++] = &refs->computation->instructions[at];
+    *to = &refs->computation->instructions[at];
     return 0;
 }
 
@@ -280,15 +301,11 @@ static int read_instruction(struct reading *r, struct hlo_computation *c, const 
     struct pb_field f;
     struct pb_reader p = pb_reader(body.data, body.size);
     int rc = 0;
-    *in = (struct hlo_instruction){.message = body};
-    // The name first, for messages.
-    while (pb_next(&p, &f) && !in->name.size) {
-        if (pb_is(&f, 1, PB_BYTES))
-            in->name = f.body;
-    }
-    p = pb_reader(body.data, body.size);
+    in->message = body; // the rest is zero, as the arena gives it
     while (!rc && pb_next(&p, &f)) {
-        if (pb_is(&f, 2, PB_BYTES))
+        if (pb_is(&f, 1, PB_BYTES))
+            in->name = in->name.size ? in->name : f.body;
+        else if (pb_is(&f, 2, PB_BYTES))
             in->opcode = f.body;
         else if (pb_is(&f, 3, PB_BYTES))
             rc = read_shape(r, &in->shape, f.body, 0);
@@ -301,11 +318,11 @@ static int read_instruction(struct reading *r, struct hlo_computation *c, const 
         else if (pb_is(&f, 35, PB_VARINT))
             in->id = (int64_t)f.value;
         else if (f.number == 36)
-            rc = numbers(r, &f, add_operand, &refs);
+            rc = ROOM(r, in->operands, refs.cap_operands, &f) ? numbers(r, &f, add_operand, &refs) : ERR_MEMORY;
         else if (f.number == 37)
             rc = numbers(r, &f, add_control, &refs);
         else if (f.number == 38)
-            rc = numbers(r, &f, add_called, &refs);
+            rc = ROOM(r, in->called, refs.cap_called, &f) ? numbers(r, &f, add_called, &refs) : ERR_MEMORY;
     }
     return rc ? rc : end(r, &p, c, in);
 }

@@ -84,6 +84,15 @@ enum dtype dtype_from_pjrt(int type)
     return DT_INVALID;
 }
 
+enum dtype dtype_from_xla(int type)
+{
+    for (int t = 1; t < DT_COUNT && type; t++) {
+        if (table[t].xla == type)
+            return (enum dtype)t;
+    }
+    return DT_INVALID;
+}
+
 bool dtype_bytes(enum dtype t, size_t n, size_t *out)
 {
     size_t bits;

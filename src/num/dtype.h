@@ -70,6 +70,7 @@ bool dtype_is_integer(enum dtype t); // signed or unsigned, not pred
 enum dtype dtype_from_name(const char *name);
 enum dtype dtype_from_safetensors(const char *name, size_t length);
 enum dtype dtype_from_pjrt(int type);
+enum dtype dtype_from_xla(int type);
 // Bytes of n packed elements, rounded up; false on overflow.
 bool dtype_bytes(enum dtype t, size_t n, size_t *out);
 

@@ -280,6 +280,7 @@ TEST(ir_hlo_parse_names_what_is_wrong)
     refuses(ENTRY("  ROOT r = f32[4,4] negate(p), dimensions={1,x}"), "a.hlo.txt, line 5",
             "attribute 'dimensions': expected a number");
     refuses(ENTRY("  p = f32[4,4] negate(p)"), "a.hlo.txt, line 5", "another instruction of that name");
+    refuses(ENTRY("  p = f32[4,4] frobnicate(p)"), "a.hlo.txt, line 5", "another instruction of that name");
     refuses(ENTRY("  ROOT a = f32[4,4] negate(p)\n  ROOT b = f32[4,4] negate(p)"), "a.hlo.txt, line 7", "two roots");
     refuses(ENTRY("  ROOT r = f32[4,4] call(p), to_apply=f"), "a.hlo.txt, line 5",
             "computation 'f' is not in the module");
@@ -367,6 +368,56 @@ TEST(ir_hlo_parse_goes_on)
     CHECK(hlo_cost_module(&costs)->flop_reason != NULL);
     CHECK_NEAR(hlo_cost_module(&costs)->element_flop, 16, 0);
     arena_release(&t.arena);
+}
+
+// What is wrong in the metadata costs the metadata alone.
+TEST(ir_hlo_parse_leaves_out_metadata)
+{
+    struct text t;
+    parse(&t, ENTRY("  ROOT a = f32[4,4] negate(p), metadata={op_name=\"x\" source_line=y}, backend_config={\"k\":1}"),
+          true);
+    REQUIRE_OK(t.rc, &t.e);
+    CHECK_INT(t.parsed.n_left_out, 1);
+    const struct hlo_instruction *a = t.m.entry->root;
+    CHECK(hlo_is(a, "negate") && a->n_operands == 1 && !a->metadata.op_name.size);
+    arena_release(&t.arena);
+}
+
+// Names of every length that differ in one byte, wherever that is; asked for at once and when much has come since.
+TEST(ir_hlo_parse_tells_names_apart)
+{
+    enum { LONGEST = 70, ROUNDS = 4 };
+    struct str text;
+    struct text t;
+    size_t n = 1;
+    str_init(&text);
+    str_add(&text, "HloModule m\nENTRY e {\n %p = f32[2] parameter(0)\n");
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int length = 1; length <= LONGEST; length++) {
+            for (int at = 0; at < length; at++) {
+                char name[LONGEST + 1], shape[16];
+                memset(name, 'a', (size_t)length);
+                name[at] = 'b';
+                name[length] = '\0';
+                snprintf(shape, sizeof shape, "f32[%zu]", n);
+                if (round == 0)
+                    str_addf(&text, " %%%s = %s iota(), iota_dimension=0\n", name, shape);
+                else
+                    str_addf(&text, " %%n%d.%zu = f32[2] negate(%%%s)\n", round, n, name);
+                n++;
+            }
+        }
+    }
+    str_add(&text, "}\n");
+    parse(&t, text.text, false);
+    REQUIRE_OK(t.rc, &t.e);
+    const struct hlo_instruction *in = t.m.entry->instructions;
+    size_t each = (n - 1) / ROUNDS;
+    REQUIRE(t.m.entry->n_instructions == n);
+    for (size_t i = each + 1; i < n; i++)
+        CHECK(in[i].n_operands == 1 && in[i].operands[0] == &in[(i - 1) % each + 1]);
+    arena_release(&t.arena);
+    str_release(&text);
 }
 
 // Loops whose bodies run more often than any number can count end at the largest number.
