@@ -57,6 +57,7 @@ static int end(const struct reading *r, const struct pb_reader *p, const struct 
     return p->damage ? refuse(r, c, in, p->damage) : 0;
 }
 
+// NOLINTBEGIN(bugprone-sizeof-expression): of lists of pointers, too
 #define PUSH(r, array, n, cap)                                                                                         \
     ((n) < (cap) || ((array) = arena_grow((r)->arena, (array), &(cap), (n) + 1, sizeof *(array), (r)->err))            \
          ? &(array)[(n)++]                                                                                             \
@@ -66,6 +67,7 @@ static int end(const struct reading *r, const struct pb_reader *p, const struct 
 // as many as instructions.
 #define ROOM(r, array, cap, field)                                                                                     \
     ((cap) || (field)->wire != PB_BYTES || ((array) = room((r), (field), &(cap), sizeof *(array))))
+// NOLINTEND(bugprone-sizeof-expression)
 
 static void *room(struct reading *r, const struct pb_field *f, size_t *cap, size_t size)
 {
