@@ -182,6 +182,8 @@ struct assay_device {
     const char *worker; // path of assay-worker; default: looked for
     int threads;        // to compute with; default: as many as the process may run on
     double timeout_s;   // for one step on the device; default: 20 to load, 300 to compile, 600 to run
+    bool no_kernels;    // our own CPU kernels take over no part of a model's program, as with `--kernels off`; default:
+                        // on the CPU they do, where they can. Only assay_embed and assay_qualify have them
 };
 
 // What long work tells while it runs: a short phrase and how far it is (total 0: not known). Called from the calling

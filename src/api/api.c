@@ -76,6 +76,7 @@ int api_device(struct api_call *call, const struct assay_device *device, struct 
         .plugin_path = device->plugin,
         .worker_path = device->worker,
         .threads = device->threads,
+        .kernels = !device->no_kernels,
         .load_timeout_s = device->timeout_s,
         .compile_timeout_s = device->timeout_s,
         .run_timeout_s = device->timeout_s,

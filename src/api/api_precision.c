@@ -53,6 +53,7 @@ static int precision(struct api_call *call, const struct assay_precision_options
         rc = in_range(call, "steps", o->steps, 1000000);
     if (!rc)
         rc = api_device(call, &o->device, &options.worker);
+    options.worker.kernels = false; // what is looked at are the products of the plugin
     if (!rc)
         rc = precision_open(&p, &options, &progress, &call->err);
     if (rc)

@@ -34,6 +34,7 @@ static int quantise(struct api_call *call, const char *in, const char *out, cons
     if (!quantize_nonfinite_from_name(o->nan ? o->nan : "error", &options.nonfinite))
         return error_set(&call->err, ERR_USAGE, "nan", "\"%s\" is not one of: error saturate keep", o->nan);
     int rc = api_device(call, &o->device, &options.calibrate.worker);
+    options.calibrate.worker.kernels = false; // scales are of the plugin's own activations
     if (rc)
         return rc;
     rc = quantize_file(&q, &options, &progress, &call->err);

@@ -143,6 +143,31 @@ static void workload(struct writer *w)
 }
 // ---- 2
 
+// What of each policy's program our own kernels run.
+static void kernels(struct writer *w)
+{
+    static const char begin[] = "kernels: ";
+    struct str all, one;
+    if (strcmp(w->q->device->platform_name, "cpu") != 0)
+        return;
+    str_init(&all);
+    str_init(&one);
+    for (size_t i = 0; i < w->q->n_policies; i++) {
+        const struct qualify_policy *p = &w->q->policies[i];
+        if (!p->ok)
+            continue;
+        str_clear(&one);
+        subject_kernels_text(&p->subject, &one);
+        const char *says = one.length > sizeof begin - 1 ? one.text + sizeof begin - 1 : "none: not asked for";
+        str_addf(&all, "%s%s: %s", all.length ? "; " : "", p->policy.name, says);
+    }
+    add(w, "own kernels", text(w, "%s", str_text(&all)), NULL);
+    if (all.failed || one.failed)
+        w->rc = ERR_MEMORY;
+    str_release(&all);
+    str_release(&one);
+}
+
 static void hardware(struct writer *w)
 {
     const struct worker_info *d = w->q->device;
@@ -178,6 +203,7 @@ static void hardware(struct writer *w)
     else
         add(w, "topology", own->attributes[0] ? own->attributes : NULL, own->attributes[0] ? NULL : "assay devices");
     add(w, "backend that ran", text(w, "%s %s, %s", d->platform_name, d->platform_version, d->plugin_path), NULL);
+    kernels(w);
     add(w, "versions",
         text(w, "assay %s, PJRT %d.%d, plugin of SHA-256 %.16s...; %s", ASSAY_VERSION, d->api_major, d->api_minor,
              d->plugin_sha256, d->attributes[0] ? d->attributes : "the plugin tells no more"),

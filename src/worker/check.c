@@ -52,13 +52,34 @@ int worker_check_flags(const char *text, const char *where, bool (*known)(void *
     return 0;
 }
 
-// A flag's name is a string in the plugin that parses it: one that occurs nowhere in the file is unknown. A plugin in
-// which even the commonest is missing hands the work to another library, and cannot be asked like that.
+// A string of the program: the text and the zero that ends it. What comes before may be another string's beginning,
+// since linkers let one that ends like another share its bytes.
+static bool is_string_in(const struct file_map *m, const char *text, size_t n)
+{
+    const uint8_t *at = m->data, *end = at + m->size;
+    while ((at = memmem(at, (size_t)(end - at), text, n))) {
+        at += n;
+        if (at < end && !*at)
+            return true;
+    }
+    return false;
+}
+
+// A flag's name is a string in the plugin that parses it: one that is none of its strings is unknown. A plugin that
+// hands the work to another library cannot be asked like that, though it may have a name or two, to set an option by:
+// one that parses flags has all of these, which XLA has had for years.
 static bool occurs(void *context, const char *name, size_t n)
 {
     const struct file_map *m = context;
-    static const char commonest[] = "xla_dump_to";
-    return memmem(m->data, m->size, name, n) || !memmem(m->data, m->size, commonest, sizeof commonest - 1);
+    static const char *const common[] = {"xla_dump_to", "xla_dump_hlo_as_text", "xla_backend_optimization_level",
+                                         "xla_disable_hlo_passes", "xla_force_host_platform_device_count"};
+    if (is_string_in(m, name, n))
+        return true;
+    for (size_t i = 0; i < sizeof common / sizeof *common; i++) {
+        if (!is_string_in(m, common[i], strlen(common[i])))
+            return true;
+    }
+    return false;
 }
 
 static int check_environment(struct file_map *m, struct error *err)

@@ -370,6 +370,7 @@ TEST(api_qualify_plugin)
     CHECK(q.refused); // an agreement of 2 is impossible
     CHECK(stages > 3);
     CHECK_SCHEMA("assay.qualify.1.json", q.json, strlen(q.json));
+    CHECK(!strstr(q.json, "none: not asked for")); // our own kernels, as by the command line's default
     CHECK_STR(q.record, dir);
     REQUIRE(file_read(&kept, report, 1 << 24, NULL) == 0);
     CHECK_STR(str_text(&kept), q.json);
@@ -377,6 +378,12 @@ TEST(api_qualify_plugin)
     assay_free(q.json);
     assay_free(q.record);
     CHECK_REFUSED(assay_qualify(model(), &o, &q, &e), ASSAY_ERROR_USAGE, "exists");
+    snprintf(dir, sizeof dir, "%s/without", test_dir());
+    o.device.no_kernels = true;
+    CHECK_INT(assay_qualify(model(), &o, &q, &e), 0);
+    CHECK(q.json && strstr(q.json, "none: not asked for"));
+    assay_free(q.json);
+    assay_free(q.record);
     o.samples = -1;
     CHECK_REFUSED(assay_qualify(model(), &o, &q, &e), ASSAY_ERROR_USAGE, "samples");
     o.samples = 1;

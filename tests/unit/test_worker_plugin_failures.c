@@ -133,8 +133,10 @@ TEST(worker_plugin_flags)
     check_refused(&o, ERR_USAGE, "--xla_no_such_flag_at_all", 0, 0, false);
     setenv("XLA_FLAGS", "/nowhere/flags", 1);
     check_refused(&o, ERR_USAGE, "XLA_FLAGS", 0, 0, false);
-    // The name is part of another, so only the plugin finds out, and ends the process.
-    setenv("XLA_FLAGS", "--xla_dump_t=1", 1);
+    setenv("XLA_FLAGS", "--xla_dump_t=1", 1); // part of a name
+    check_refused(&o, ERR_USAGE, "--xla_dump_t", 0, 0, false);
+    // A string of the plugin that is no flag's name: only the plugin finds out, and ends the process.
+    setenv("XLA_FLAGS", "--malloc=1", 1);
     check_refused(&o, ERR_DEVICE, "XLA_FLAGS holds", WORKER_EXIT, 1, true);
     // A complaint that is followed by 15 kB of usage.
     setenv("XLA_FLAGS", "--xla_backend_optimization_level=x", 1);

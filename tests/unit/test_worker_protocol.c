@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "worker/client.h"
 #include "worker_test.h"
 
@@ -389,6 +390,27 @@ static bool known(void *context, const char *name, size_t n)
 {
     str_addf(context, "%.*s,", (int)n, name);
     return strncmp(name, "bad", 3) != 0;
+}
+
+// Whether a flag is known is asked of the plugin's strings, and only of a plugin that has those of all common flags: a
+// name or two may be there to set an option by.
+TEST(worker_protocol_flags_that_a_plugin_has)
+{
+    static const char few[] = "text\0xla_dump_to\0help: --xla_dump_hlo_as_text=true\0";
+    static const char all[] =
+        "\0xla_dump_to\0xla_dump_hlo_as_text\0xla_backend_optimization_level\0long_xla_disable_hlo_passes\0"
+        "xla_force_host_platform_device_count\0xla_other_and_more\0";
+    char path[1024];
+    struct error err = {0};
+    snprintf(path, sizeof path, "%s/plugin.so", test_dir());
+    setenv("XLA_FLAGS", "--xla_other=1", 1);
+    REQUIRE_OK(file_write(path, few, sizeof few, &err), &err);
+    REQUIRE_OK(worker_check_plugin(path, NULL, &err), &err);
+    REQUIRE_OK(file_write(path, all, sizeof all, &err), &err);
+    CHECK_ERROR(worker_check_plugin(path, NULL, &err), ERR_USAGE, "xla_other", &err); // the beginning of another
+    setenv("XLA_FLAGS", "--xla_disable_hlo_passes=x --xla_dump_to=y", 1);
+    REQUIRE_OK(worker_check_plugin(path, NULL, &err), &err);
+    unsetenv("XLA_FLAGS");
 }
 
 TEST(worker_protocol_flags_are_read_as_xla_reads_them)
