@@ -92,7 +92,8 @@ static void say(struct cli *cli, const struct image_run *r)
     if (r->random)
         cli_note(cli, "the weights are random: the image shows nothing");
     if (!r->tokenizer)
-        cli_note(cli, "random weights come without a tokenizer: every byte of the prompt is a token");
+        cli_note(cli, "random weights come without a tokenizer: every byte of the prompt is a token; --tokenizer DIR "
+                      "names one");
     if (r->prompt.invalid_utf8)
         cli_note(cli, "the prompt holds %zu sequences that are not UTF-8", r->prompt.invalid_utf8);
     if (r->prompt.cut_prompt)
@@ -124,7 +125,8 @@ static int run(struct cli *cli, struct error *err)
     struct image_options o = {
         .klein = {.weights = {.weights = cli_string(cli, "weights"),
                               .autoencoder = cli_string(cli, "autoencoder"),
-                              .text_encoder = cli_string(cli, "text-encoder")},
+                              .text_encoder = cli_string(cli, "text-encoder"),
+                              .tokenizer = cli_string(cli, "tokenizer")},
                   .policy = cli_string(cli, "policy"),
                   .height = cli_int(cli, "height", 0),
                   .width = cli_int(cli, "width", 0),
@@ -211,6 +213,12 @@ static const struct option options[] = {
      .argument = "DIR",
      .complete = COMPLETE_DIR,
      .help = "of a transformer in one file; text_encoder/ beside it when not given"},
+    {.name = "tokenizer",
+     .kind = OPTION_STRING,
+     .argument = "DIR",
+     .complete = COMPLETE_DIR,
+     .help = "of Qwen2 or Qwen3: a folder with tokenizer.json, or vocab.json and merges.txt; that of the weights when "
+             "not given; random weights have none"},
     {.name = "height",
      .kind = OPTION_INT,
      .argument = "N",

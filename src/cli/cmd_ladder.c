@@ -90,6 +90,7 @@ static int run(struct cli *cli, struct error *err)
     o->workload = cli->n_operands ? cli->operands[0] : NULL;
     o->reference = cli_string(cli, "reference");
     o->policy = cli_string(cli, "policy");
+    o->tokenizer = cli_string(cli, "tokenizer");
     o->worker = cli_worker_options(cli);
     o->worker.kernels = cli_wants_kernels(cli);
     if (cli->n_operands > 1)
@@ -101,6 +102,9 @@ static int run(struct cli *cli, struct error *err)
     if (!matmul_precision_parse(&o->precision, cli_string(cli, "matmul-precision")))
         return error_set(err, ERR_INTERNAL, "--matmul-precision", "is not known");
     int rc = cli_recorded(cli, "ladder", fill, c, cli_string(cli, "format"), err);
+    if (!rc && c->ladder.no_tokenizer)
+        cli_note(cli,
+                 "the weights come without a tokenizer: the reference's prompts were not encoded (--tokenizer DIR)");
     size_t failed = rc ? 0 : ladder_count(&c->ladder, NULL).fail;
     ladder_release(&c->ladder);
     return rc ? rc : failed ? 1 : 0;
@@ -125,6 +129,11 @@ static const struct option options[] = {
      .argument = "DIR",
      .complete = COMPLETE_DIR,
      .help = "the other implementation's values: reference.json and taps.safetensors"},
+    {.name = "tokenizer",
+     .kind = OPTION_STRING,
+     .argument = "DIR",
+     .complete = COMPLETE_DIR,
+     .help = "what the reference's prompts are encoded with; the WORKLOAD's own when not given"},
     {.name = "policy",
      .kind = OPTION_STRING,
      .argument = "POLICY",

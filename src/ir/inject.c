@@ -46,3 +46,39 @@ int module_inject(const struct module *from, const bool *cut, struct module *to,
         build_result(&w.b, from->result_names[r], made[from->results[r]]);
     return builder_finish(&w.b, err);
 }
+
+// Marks what instruction i needs: its operands, and all that is in its regions with what these return.
+static void mark_needs(const struct module *m, int i, bool *needed)
+{
+    const struct instruction *in = &m->instructions[i];
+    for (int k = 0; k < in->n_operands; k++)
+        needed[in->operands[k]] = true;
+    for (int r = 0; r < in->n_regions; r++) {
+        for (int k = 0; k < i; k++)
+            needed[k] = needed[k] || m->instructions[k].region == in->regions[r];
+    }
+}
+
+int module_keep(const struct module *from, const bool *keep, struct module *to, struct error *err)
+{
+    struct rewrite w;
+    int rc = rewrite_init(&w, from, to, err);
+    bool *needed = rc ? NULL : arena_new(to->arena, bool, from->n_instructions, err);
+    if (!needed)
+        return rc ? rc : ERR_MEMORY;
+    for (int r = 0; r < from->n_results; r++)
+        needed[from->results[r]] = needed[from->results[r]] || keep[r];
+    for (int i = from->n_instructions - 1; i >= 0; i--) {
+        if (needed[i])
+            mark_needs(from, i, needed);
+    }
+    for (int i = 0; i < from->n_instructions; i++) {
+        if (needed[i])
+            w.map[i] = rewrite_copy(&w, &from->instructions[i]);
+    }
+    for (int r = 0; r < from->n_results; r++) {
+        if (keep[r])
+            build_result(&w.b, from->result_names[r], w.map[from->results[r]]);
+    }
+    return builder_finish(&w.b, err);
+}

@@ -75,7 +75,7 @@ static int build(const struct klein *k, enum klein_part part, const struct flux2
 // The module of a part as it runs: under the policy, or in f64. An update is the sampler's own arithmetic.
 int klein_module(struct klein *k, enum klein_part part, const struct flux2_build *how, struct error *err)
 {
-    struct module *to = &k->modules[part], f32;
+    struct module *to = &k->modules[part], f32, policy;
     module_init(to, &k->arena, klein_part_name(part));
     if (part == KLEIN_UPDATE)
         return flux2_update_module(&k->weights.config, how, k->sampler, !k->wide && k->policy.between == DT_BF16,
@@ -84,7 +84,11 @@ int klein_module(struct klein *k, enum klein_part part, const struct flux2_build
     int rc = build(k, part, how, &f32, err);
     if (rc)
         return rc;
-    return k->wide ? module_retype_f64(&f32, to, err) : module_apply_policy(&f32, &k->policy, false, to, err);
+    if (k->wide)
+        return module_retype_f64(&f32, to, err);
+    module_init(&policy, &k->arena, klein_part_name(part));
+    rc = module_apply_policy(&f32, &k->policy, false, k->precision ? &policy : to, err);
+    return rc || !k->precision ? rc : module_matmul_precision(&policy, k->precision, k->emulated, to, err);
 }
 
 static int compile(struct klein *k, enum klein_part part, struct error *err)
@@ -218,6 +222,7 @@ static int set_sizes(struct klein *k, const struct klein_options *o, struct erro
     k->guidance = c->guided ? (isnan(o->guidance) ? 4 : o->guidance) : 1;
     k->guided = c->guided && k->guidance > 1;
     k->wide = !o->policy;
+    k->precision = o->precision;
     k->latent = k->wide ? DT_F64 : DT_F32;
     if (!rc && o->policy)
         rc = policy_parse(&k->policy, o->policy, err);
@@ -313,6 +318,8 @@ static int start_worker(struct klein *k, const struct klein_options *o, struct e
         return rc;
     const struct worker_info *info = worker_info(k->worker);
     k->device = info->devices[info->device].kind;
+    // XLA's CPU multiplies f32 as f32 whatever is asked.
+    k->emulated = k->precision != MATMUL_HIGHEST && strcmp(info->platform_name, "cpu") == 0;
     return 0;
 }
 
@@ -327,11 +334,11 @@ static int begin(struct klein *k, const struct klein_options *o, struct error *e
     if (!rc)
         rc = set_sizes(k, o, err);
     if (!rc)
+        rc = start_worker(k, o, err);
+    if (!rc)
         rc = make_modules(k, err);
     if (!rc)
         rc = make_tables(k, err);
-    if (!rc)
-        rc = start_worker(k, o, err);
     if (!rc) // by the weights alone, before minutes of compiling
         rc = check_memory(k, o->memory_bytes, err);
     return rc;

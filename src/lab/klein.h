@@ -7,6 +7,7 @@
 
 #include "base/progress.h"
 #include "ir/policy.h"
+#include "ir/precision.h"
 #include "lab/klein_weights.h"
 #include "lab/stage.h"
 #include "models/flux2_schedule.h"
@@ -35,7 +36,8 @@ const char *klein_part_name(enum klein_part p);
 struct klein_options {
     struct klein_weights_options weights;
     struct worker_options worker;
-    const char *policy; // NULL: the reference, f64
+    const char *policy;              // NULL: the reference, f64
+    enum matmul_precision precision; // of f32 products; emulated on a CPU
     enum klein_serving serving;
     enum flux2_sampler sampler;
     int64_t height, width; // pixels
@@ -65,6 +67,8 @@ struct klein {
     struct policy policy;
     bool wide;   // the reference, f64
     bool guided; // steps run with and without the prompt
+    enum matmul_precision precision;
+    bool emulated; // the precision is made by arithmetic
     struct worker *worker;
     const char *device; // kind of the device
     enum klein_serving serving;

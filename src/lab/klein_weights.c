@@ -159,14 +159,13 @@ int klein_weights_open(struct klein_weights *w, const struct klein_weights_optio
     arena_init(&w->arena);
     const char *path = o->weights;
     bool random = strncmp(path, "random:", 7) == 0 || strncmp(path, "tiny:", 5) == 0;
-    if (random)
-        return parse_random(w, path, err);
-    if (dir_exists(path) && (o->autoencoder || o->text_encoder))
+    if (!random && dir_exists(path) && (o->autoencoder || o->text_encoder))
         return error_set(err, ERR_USAGE, o->autoencoder ? "--autoencoder" : "--text-encoder",
                          "goes with a transformer in one file; '%s' is a folder that has all parts", path);
-    if (dir_exists(path))
-        return open_folder(w, path, err);
-    return open_files(w, o, err);
+    int rc = random ? parse_random(w, path, err) : dir_exists(path) ? open_folder(w, path, err) : open_files(w, o, err);
+    if (!rc && o->tokenizer && !(w->tokenizer = arena_strdup(&w->arena, o->tokenizer, err)))
+        rc = ERR_MEMORY;
+    return rc;
 }
 
 void klein_weights_close(struct klein_weights *w)

@@ -19,6 +19,7 @@ struct klein_weights_options {
     const char *weights;
     const char *autoencoder;  // for a file; NULL: ae.safetensors, flux2-vae.safetensors or vae/ beside it
     const char *text_encoder; // for a file: a folder; NULL: text_encoder/ beside it
+    const char *tokenizer;    // folder or tokenizer.json; NULL: that of the weights
 };
 
 struct klein_weights {
@@ -28,7 +29,7 @@ struct klein_weights {
     struct flux2_config config;
     const char *name;                    // "flux2-klein-4b", or the folder's or the file's last part
     const char *paths[FLUX2_COMPONENTS]; // NULL for random weights
-    const char *tokenizer;               // folder; NULL for random weights
+    const char *tokenizer;               // folder or file; NULL for random weights that were given none
     struct checkpoint checkpoints[FLUX2_COMPONENTS];
     bool open[FLUX2_COMPONENTS];
 };

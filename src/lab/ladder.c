@@ -100,6 +100,10 @@ static const struct ladder_rung *rung_of(const struct ladder *l, const char *pro
 
 static int key_of(struct ladder *l, const char *program, const char *name, struct ladder_key **out, struct error *err)
 {
+    const struct ladder_rung *rung = rung_of(l, program, name);
+    program = ladder_case_program(&l->reference, program, err);
+    if (!program)
+        return ERR_MEMORY;
     for (size_t i = 0; i < l->n_keys; i++) {
         if (strcmp(l->keys[i].program, program) == 0 && strcmp(l->keys[i].name, name) == 0) {
             *out = &l->keys[i];
@@ -111,11 +115,9 @@ static int key_of(struct ladder *l, const char *program, const char *name, struc
         return ERR_MEMORY;
     l->keys = grown;
     struct ladder_key *k = &l->keys[l->n_keys++];
-    *k = (struct ladder_key){.program = arena_strdup(&l->arena, program, err),
-                             .name = arena_strdup(&l->arena, name, err),
-                             .rung = rung_of(l, program, name)};
+    *k = (struct ladder_key){.program = program, .name = arena_strdup(&l->arena, name, err), .rung = rung};
     *out = k;
-    return k->program && k->name ? 0 : ERR_MEMORY;
+    return k->name ? 0 : ERR_MEMORY;
 }
 
 int ladder_value(struct ladder *l, const char *program, const char *name, bool chained, const double *values, size_t n,
@@ -167,7 +169,10 @@ static int set_inputs(struct ladder *l, struct stage *s, const char *program, st
     return rc;
 }
 
-static int take_result(struct ladder *l, struct stage *s, const char *program, int i, int buffer, bool chained,
+// Which runs of the ladder a run of a program stands for.
+enum standing { INJECTED = 1, CHAINED = 2 };
+
+static int take_result(struct ladder *l, struct stage *s, const char *program, int i, int buffer, int standing,
                        struct error *err)
 {
     const struct shape *shape = stage_result(s, i);
@@ -178,15 +183,17 @@ static int take_result(struct ladder *l, struct stage *s, const char *program, i
                            : error_set(err, ERR_MEMORY, program, "no memory for %zu values", n);
     if (!rc)
         rc = convert_elements(DT_F64, values, shape->dtype, raw, n, err);
-    if (!rc)
-        rc = ladder_value(l, program, s->module->result_names[i], chained, values, n, err);
+    for (int chained = 0; chained < 2 && !rc; chained++) {
+        if (standing & (chained ? CHAINED : INJECTED))
+            rc = ladder_value(l, program, s->module->result_names[i], chained, values, n, err);
+    }
     free(raw);
     free(values);
     return rc;
 }
 
 static int run_stage(struct ladder *l, const char *program, struct module *m, const struct checkpoint *weights,
-                     bool chained, struct error *err)
+                     int standing, struct error *err)
 {
     struct stage s;
     int *outputs = arena_new(m->arena, int, m->n_results, err);
@@ -200,7 +207,7 @@ static int run_stage(struct ladder *l, const char *program, struct module *m, co
     if (!rc)
         rc = stage_run(&s, outputs, err);
     for (int i = 0; i < m->n_results && !rc; i++) {
-        rc = take_result(l, &s, program, i, outputs[i], chained, err);
+        rc = take_result(l, &s, program, i, outputs[i], standing, err);
         if (!rc)
             rc = worker_free(l->worker, outputs[i], err);
     }
@@ -208,41 +215,84 @@ static int run_stage(struct ladder *l, const char *program, struct module *m, co
     return rc;
 }
 
+// Notes what no case of the reference has, once. name: NULL for all of a program.
 static int note_missing(struct ladder *l, const char *program, const char *name, struct error *err)
 {
+    struct ladder_reference *r = &l->reference;
+    const struct ladder_case *at = r->at;
+    bool found = false;
+    for (size_t i = 0; i < r->n_cases && !found; i++) {
+        r->at = &r->cases[i];
+        found = name ? ladder_tap(r, program, name) != NULL : ladder_has_program(r, program);
+    }
+    r->at = at;
+    if (found)
+        return 0;
+    const char *full = arena_printf(&l->arena, err, "%s/%s", program, name ? name : "*");
+    for (size_t i = 0; full && i < l->n_missing; i++)
+        found = found || strcmp(l->missing[i], full) == 0;
+    if (found || !full)
+        return full ? 0 : ERR_MEMORY;
     void *grown = arena_grow(&l->arena, l->missing, &l->cap_missing, l->n_missing + 1, sizeof *l->missing, err);
     if (!grown)
         return ERR_MEMORY;
     l->missing = grown;
-    l->missing[l->n_missing] = arena_printf(&l->arena, err, "%s/%s", program, name);
-    return l->missing[l->n_missing++] ? 0 : ERR_MEMORY;
+    l->missing[l->n_missing++] = full;
+    return 0;
+}
+
+// The part of a module that makes what the reference has, as it is and cut.
+struct cuts {
+    struct module whole, cut;
+    bool any;  // there is something to compare
+    bool same; // nothing that the reference has is used on the way to anything else
+};
+
+static int make_cuts(struct ladder *l, const char *program, const struct module *module, struct cuts *c,
+                     struct error *err)
+{
+    struct arena *arena = module->arena;
+    struct module loose;
+    bool *have = arena_new(arena, bool, module->n_results + 1, err),
+         *all = arena_new(arena, bool, module->n_results + 1, err);
+    int rc = have && all ? 0 : ERR_MEMORY;
+    for (int i = 0; i < module->n_results && !rc; i++) {
+        have[i] = ladder_tap(&l->reference, program, module->result_names[i]) != NULL;
+        all[i] = true;
+        c->any = c->any || have[i];
+        if (!have[i])
+            rc = note_missing(l, program, module->result_names[i], err);
+    }
+    module_init(&c->whole, arena, program);
+    module_init(&c->cut, arena, program);
+    module_init(&loose, arena, program);
+    if (!c->any)
+        return rc;
+    if (!rc)
+        rc = module_keep(module, have, &c->whole, err);
+    if (!rc)
+        rc = module_inject(&c->whole, all, &loose, err);
+    if (!rc)
+        rc = module_keep(&loose, all, &c->cut, err);
+    c->same = true;
+    for (int i = 0; !rc && i < c->cut.n_parameters; i++)
+        c->same = c->same && strncmp(c->cut.parameters[i].name, INJECT_PREFIX, strlen(INJECT_PREFIX)) != 0;
+    return rc;
 }
 
 int ladder_program(struct ladder *l, const char *program, const struct module *module, const struct checkpoint *weights,
                    const struct progress *progress, struct error *err)
 {
-    struct arena arena;
-    struct module cut, run;
-    arena_init(&arena);
-    bool *have = arena_new(&arena, bool, module->n_results, err);
-    int rc = have ? 0 : ERR_MEMORY;
-    for (int i = 0; i < module->n_results && !rc; i++) {
-        have[i] = ladder_tap(&l->reference, program, module->result_names[i]) != NULL;
-        if (!have[i])
-            rc = note_missing(l, program, module->result_names[i], err);
-    }
-    for (int chained = 0; chained < 2 && !rc; chained++) {
+    struct cuts c = {.any = false};
+    int rc = make_cuts(l, program, module, &c, err);
+    for (int chained = 0; chained < (c.same ? 1 : 2) && !rc && c.any; chained++) {
+        struct module run;
         progress_report(progress, program, (size_t)chained, 2);
-        module_init(&cut, &arena, program);
-        module_init(&run, &arena, program);
-        if (!chained)
-            rc = module_inject(module, have, &cut, err);
+        module_init(&run, module->arena, program);
+        rc = rewritten(l, chained ? &c.whole : &c.cut, &run, err);
         if (!rc)
-            rc = rewritten(l, chained ? module : &cut, &run, err);
-        if (!rc)
-            rc = run_stage(l, program, &run, weights, chained, err);
+            rc = run_stage(l, program, &run, weights, c.same ? INJECTED | CHAINED : chained ? CHAINED : INJECTED, err);
     }
-    arena_release(&arena);
     return rc;
 }
 
@@ -302,7 +352,13 @@ int ladder_run(struct ladder *l, const struct ladder_options *o, const struct pr
     rc = set_policy(l, err);
     if (!rc)
         rc = start(l, err);
-    return rc ? rc : m->run(l, progress, err);
+    for (const char *const *p = m->programs; *p && !rc; p++)
+        rc = note_missing(l, *p, NULL, err);
+    for (size_t i = 0; i < l->reference.n_cases && !rc; i++) {
+        l->reference.at = &l->reference.cases[i];
+        rc = m->run(l, progress, err);
+    }
+    return rc;
 }
 
 void ladder_release(struct ladder *l)

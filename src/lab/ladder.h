@@ -44,7 +44,7 @@ struct ladder_score {
 };
 
 struct ladder_key {
-    const char *program, *name; // "text", "layer.3"
+    const char *program, *name; // "text", or "CASE/text"; "layer.3"
     const struct ladder_rung *rung;
     size_t elements;
     struct ladder_score injected, chained;
@@ -54,6 +54,7 @@ struct ladder_options {
     const char
         *workload; // a BERT directory; a FLUX.2 folder or file, "tiny:SEED", "random:SEED"; NULL: the reference's
     const char *reference; // directory
+    const char *tokenizer; // folder or file, for prompts; NULL: the workload's
     const char *policy;    // NULL: f32, or bf16 for a reference in bf16; "f64": the reference of ours
     enum matmul_precision precision;
     struct worker_options worker;
@@ -74,8 +75,9 @@ struct ladder {
     int n_rungs;
     struct ladder_key *keys;
     size_t n_keys, cap_keys;
-    const char **missing; // values of ours that the reference lacks, "text/layer.5"
+    const char **missing; // values of ours that no case of the reference has: "text/layer.5", "encoder/*"
     size_t n_missing, cap_missing;
+    bool no_tokenizer; // there are prompts, and no tokenizer to encode them with
 };
 
 // Runs all of it. ERR_INPUT for a reference or a model that cannot be read or do not belong together, ERR_USAGE for a

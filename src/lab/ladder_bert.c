@@ -38,5 +38,11 @@ static int run_bert(struct ladder *l, const struct progress *progress, struct er
     return rc;
 }
 
-const struct ladder_model ladder_bert = {
-    .name = "bert", .rungs = rungs, .n_rungs = sizeof rungs / sizeof *rungs, .places = places, .run = run_bert};
+static const char *const programs[] = {PROGRAM, NULL};
+
+const struct ladder_model ladder_bert = {.name = "bert",
+                                         .rungs = rungs,
+                                         .n_rungs = sizeof rungs / sizeof *rungs,
+                                         .places = places,
+                                         .programs = programs,
+                                         .run = run_bert};

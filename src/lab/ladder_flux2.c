@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ladder of FLUX.2: every program by itself, then the whole request.
+// The ladder of FLUX.2: the tokens of prompts, every program by itself, then the whole request.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,11 +8,13 @@
 #include "lab/klein.h"
 #include "lab/ladder_part.h"
 #include "models/noise.h"
+#include "models/prompt.h"
 #include "num/convert.h"
 
 // Bounds: f32 sums of some thousand products are off by some 1e-6 of their size, more so behind many steps; in bf16
 // one product of rounded operands is at 50 to 55 dB, and a residual stream loses some 10 dB over its layers.
 static const struct ladder_rung rungs[] = {
+    {1, "token ids, mask", 0, 0, true},
     {2, "embeddings, rotary tables", 1e-6, 50, false},
     {3, "text layer 0: q, k", 1e-5, 50, false},
     {4, "text layer 0: attention", 1e-5, 45, false},
@@ -30,6 +32,7 @@ static const struct ladder_rung rungs[] = {
     {16, "image, end to end", 1e-4, 33, false},
 };
 
+#define TOKENS      "tokens"
 #define TEXT        "text"
 #define TRANSFORMER "transformer"
 #define DECODER     "decoder"
@@ -38,7 +41,8 @@ static const struct ladder_rung rungs[] = {
 #define SCHEDULE    "schedule"
 #define NOISE       "noise"
 
-static const struct ladder_place places[] = {{TEXT, "embedding", 2},
+static const struct ladder_place places[] = {{TOKENS, "", 1},
+                                             {TEXT, "embedding", 2},
                                              {TEXT, "rope_", 2},
                                              {TEXT, "layer.0.attention", 4},
                                              {TEXT, "layer.0.", 3},
@@ -64,6 +68,19 @@ static const struct ladder_place places[] = {{TEXT, "embedding", 2},
                                              {ENCODER, "", 15},
                                              {0}};
 
+static int value_s32(struct ladder *l, const char *program, const char *name, const int32_t *values, size_t n,
+                     struct error *err)
+{
+    double *wide = malloc((n + 1) * sizeof *wide);
+    if (!wide)
+        return error_set(err, ERR_MEMORY, program, "no memory for %zu values", n);
+    for (size_t i = 0; i < n; i++)
+        wide[i] = values[i];
+    int rc = ladder_value(l, program, name, false, wide, n, err);
+    free(wide);
+    return rc;
+}
+
 static int value_f32(struct ladder *l, const char *program, const char *name, const float *values, size_t n,
                      struct error *err)
 {
@@ -77,20 +94,81 @@ static int value_f32(struct ladder *l, const char *program, const char *name, co
     return rc;
 }
 
+// What a case runs, beside what it says.
+struct run {
+    struct ladder *l;
+    struct klein_weights w;
+    enum flux2_sampler sampler;
+    int64_t rows, columns;                       // tokens of the image
+    int64_t references[KLEIN_MAX_REFERENCES][2]; // and of the references
+    int64_t reference_tokens;
+};
+
+// How often `one` elements are in a value, 1 when it is not there.
+static int64_t times_in(const struct ladder_reference *r, const char *program, const char *name, int64_t one)
+{
+    const struct tensor_view *t = ladder_tap(r, program, name);
+    return t && (int64_t)t->elements > one && (int64_t)t->elements % one == 0 ? (int64_t)t->elements / one : 1;
+}
+
 // ---- what the host makes
 
-static int rope_tables(struct ladder *l, const char *program, const struct flux2_config *c, int64_t rows,
-                       int64_t columns, struct error *err)
+// Rung 1: every prompt of the case in the chat template, cut and filled up to the rows of the reference.
+static int encode_prompts(struct ladder *l, const struct bpe *bpe, size_t seq, struct error *err)
 {
+    const struct ladder_case *c = l->reference.at;
+    struct prompt_info info;
+    int32_t *ids = calloc(c->n_prompts * seq + 1, sizeof *ids), *mask = calloc(c->n_prompts * seq + 1, sizeof *mask);
+    int rc = ids && mask ? 0 : error_set(err, ERR_MEMORY, TOKENS, "no memory for %zu prompts", c->n_prompts);
+    for (size_t i = 0; i < c->n_prompts && !rc; i++)
+        rc = prompt_encode(bpe, c->prompts[i], strlen(c->prompts[i]), seq, ids + i * seq, mask + i * seq, &info, NULL,
+                           err);
+    if (!rc)
+        rc = value_s32(l, TOKENS, "input_ids", ids, c->n_prompts * seq, err);
+    if (!rc)
+        rc = value_s32(l, TOKENS, "attention_mask", mask, c->n_prompts * seq, err);
+    free(ids);
+    free(mask);
+    return rc;
+}
+
+static int tokens(struct ladder *l, const struct klein_weights *w, struct error *err)
+{
+    const struct ladder_reference *r = &l->reference;
+    const char *folder = l->options->tokenizer ? l->options->tokenizer : w->tokenizer;
+    const struct tensor_view *ids = ladder_tap(r, TOKENS, "input_ids");
+    if (!ids)
+        return 0;
+    if (ids->rank != 2 || (size_t)ids->dims[0] != r->at->n_prompts)
+        return error_set(err, ERR_INPUT, TOKENS "/input_ids", "is no row of ids for each of %zu \"prompts\"",
+                         r->at->n_prompts);
+    if (!folder) {
+        l->no_tokenizer = true;
+        return 0;
+    }
+    struct bpe bpe;
+    int rc = bpe_open(&bpe, folder, err);
+    if (rc)
+        return rc;
+    rc = encode_prompts(l, &bpe, (size_t)ids->dims[1], err);
+    bpe_release(&bpe);
+    return rc;
+}
+
+static int rope_tables(struct run *run, const char *program, struct error *err)
+{
+    struct ladder *l = run->l;
+    const struct flux2_config *c = &run->w.config;
     bool text = strcmp(program, TEXT) == 0;
     int64_t half = (text ? c->text.head_dim : c->dit.head_dim) / 2;
-    size_t n = (size_t)((c->text_tokens + (text ? 0 : rows * columns)) * half);
+    size_t n = (size_t)((c->text_tokens + (text ? 0 : run->rows * run->columns + run->reference_tokens)) * half);
     float *cosine = malloc((n + 1) * sizeof *cosine), *sine = malloc((n + 1) * sizeof *sine);
     int rc = cosine && sine ? 0 : error_set(err, ERR_MEMORY, program, "no memory for rotary tables");
     if (!rc && text)
         decoder_rope(&c->text, 0, c->text_tokens, cosine, sine);
     else if (!rc)
-        flux2_rope(c, rows, columns, 0, NULL, cosine, sine);
+        flux2_rope(c, run->rows, run->columns, l->reference.at->n_references, (const int64_t(*)[2])run->references,
+                   cosine, sine);
     if (!rc)
         rc = value_f32(l, program, "rope_cos", cosine, n, err);
     if (!rc)
@@ -107,7 +185,7 @@ static int schedule(struct ladder *l, enum flux2_sampler sampler, int64_t tokens
     if (!s)
         return ERR_MEMORY;
     bool bf16 = !l->wide && l->policy.between == DT_BF16;
-    int rc = flux2_schedule_make(s, sampler, bf16, tokens, l->reference.steps, err);
+    int rc = flux2_schedule_make(s, sampler, bf16, tokens, l->reference.at->steps, err);
     if (rc)
         return rc;
     for (int64_t i = 0; i < s->steps; i++)
@@ -121,7 +199,7 @@ static int noise(struct ladder *l, const struct flux2_config *c, int64_t rows, i
     size_t n = (size_t)(rows * columns * c->dit.channels);
     float *values = malloc((n + 1) * sizeof *values);
     // As torch draws on x86-64 CPUs of today.
-    int rc = values ? noise_tokens(NOISE_TORCH_AVX2, (uint64_t)l->reference.seed, 1, (size_t)c->dit.channels,
+    int rc = values ? noise_tokens(NOISE_TORCH_AVX2, (uint64_t)l->reference.at->seed, 1, (size_t)c->dit.channels,
                                    (size_t)rows, (size_t)columns, values, err)
                     : error_set(err, ERR_MEMORY, NOISE, "no memory for %zu values", n);
     if (!rc)
@@ -132,26 +210,36 @@ static int noise(struct ladder *l, const struct flux2_config *c, int64_t rows, i
 
 // ---- programs
 
-static int part(struct ladder *l, struct klein_weights *w, const char *program, enum flux2_component component,
-                const struct flux2_build *how, const struct progress *progress, struct error *err)
+static int part(struct run *run, const char *program, const struct progress *progress, struct error *err)
 {
-    struct module m;
+    struct ladder *l = run->l;
+    const struct flux2_config *c = &run->w.config;
     const struct checkpoint *weights;
-    const struct flux2_config *c = &w->config;
+    struct flux2_build how = {.batch = 1, .also = TAPS_ALL, .rows = run->rows, .columns = run->columns};
+    enum flux2_component component = FLUX2_AUTOENCODER;
+    struct module m;
     int rc = 0;
+    if (!ladder_has_program(&l->reference, program))
+        return 0;
     module_init(&m, &l->arena, program);
-    if (strcmp(program, TEXT) == 0)
-        rc = flux2_text_module(c, 1, TAPS_ALL, &m, err);
-    else if (strcmp(program, TRANSFORMER) == 0)
-        rc = flux2_dit_module(c, how, &m, err);
-    else
-        rc = strcmp(program, DECODER) == 0 ? flux2_decoder_module(c, how, &m, err)
-                                           : flux2_encoder_module(c, how, &m, err);
+    if (strcmp(program, TEXT) == 0) {
+        component = FLUX2_TEXT_ENCODER;
+        how.batch = times_in(&l->reference, TEXT, "input_ids", c->text_tokens);
+        rc = flux2_text_module(c, how.batch, TAPS_ALL, &m, err);
+    } else if (strcmp(program, TRANSFORMER) == 0) {
+        component = FLUX2_DIT;
+        how.batch = times_in(&l->reference, TRANSFORMER, "timestep", 1);
+        how.reference = run->reference_tokens;
+        rc = flux2_dit_module(c, &how, &m, err);
+    } else {
+        rc = strcmp(program, DECODER) == 0 ? flux2_decoder_module(c, &how, &m, err)
+                                           : flux2_encoder_module(c, &how, &m, err);
+    }
     if (!rc)
-        rc = klein_weights_get(w, component, &weights, err);
+        rc = klein_weights_get(&run->w, component, &weights, err);
     if (!rc)
         rc = ladder_program(l, program, &m, weights, progress, err);
-    klein_weights_drop(w, component);
+    klein_weights_drop(&run->w, component);
     return rc;
 }
 
@@ -197,10 +285,29 @@ static int decode(struct request *r, const struct progress *progress, struct err
     return rc;
 }
 
+// The references' pixels, as the reference gave them to its encoder.
+static int encode(struct request *r, const struct progress *progress, struct error *err)
+{
+    const struct ladder_case *c = r->l->reference.at;
+    void *pixels[KLEIN_MAX_REFERENCES] = {0};
+    char name[32];
+    int rc = 0;
+    for (int i = 0; i < c->n_references && !rc; i++) {
+        const struct shape shape = SHAPE(DT_F32, c->references[i][0], c->references[i][1], 3);
+        snprintf(name, sizeof name, "reference.%d", i);
+        rc = ladder_tap_read(&r->l->reference, PIPELINE, name, &shape, &pixels[i], err);
+    }
+    if (!rc && c->n_references)
+        rc = klein_encode(&r->k, (const float *const *)pixels, progress, err);
+    for (int i = 0; i < c->n_references; i++)
+        free(pixels[i]);
+    return rc;
+}
+
 static int denoise(struct request *r, const struct progress *progress, struct error *err)
 {
     const struct flux2_config *c = &r->k.weights.config;
-    const struct shape row = SHAPE(DT_S32, 1, c->text_tokens);
+    const struct shape row = SHAPE(DT_S32, r->k.guided ? 2 : 1, c->text_tokens); // the second: of the empty prompt
     const struct shape latent = SHAPE(r->k.latent, 1, r->k.rows * r->k.columns, c->dit.channels);
     void *ids = NULL, *mask = NULL, *start = NULL;
     const struct ladder_reference *from = &r->l->reference;
@@ -212,6 +319,8 @@ static int denoise(struct request *r, const struct progress *progress, struct er
     if (!rc)
         rc = klein_text(&r->k, ids, mask, progress, err);
     if (!rc)
+        rc = encode(r, progress, err);
+    if (!rc)
         rc = klein_denoise(&r->k, start, each_step, r, progress, err);
     free(ids);
     free(mask);
@@ -219,75 +328,97 @@ static int denoise(struct request *r, const struct progress *progress, struct er
     return rc;
 }
 
-static int whole(struct ladder *l, enum flux2_sampler sampler, const struct progress *progress, struct error *err)
+static int whole(struct run *run, const struct progress *progress, struct error *err)
 {
+    struct ladder *l = run->l;
+    const struct ladder_case *c = l->reference.at;
     struct request r = {.l = l};
     struct klein_options o = {.weights = {.weights = l->workload},
                               .worker = l->options->worker,
                               .policy = l->wide ? NULL : l->policy_name,
+                              .precision = l->options->precision,
                               .serving = KLEIN_STAGED,
-                              .sampler = sampler,
-                              .height = l->reference.height,
-                              .width = l->reference.width,
-                              .steps = l->reference.steps,
-                              .text_tokens = l->reference.text_tokens,
-                              .guidance = NAN};
+                              .sampler = run->sampler,
+                              .height = c->height,
+                              .width = c->width,
+                              .steps = c->steps,
+                              .text_tokens = c->text_tokens,
+                              .guidance = c->guidance,
+                              .guided = c->guidance > 1,
+                              .n_references = c->n_references};
+    memcpy(o.references, c->references, sizeof o.references);
+    if (!ladder_has_program(&l->reference, PIPELINE))
+        return 0;
     int rc = klein_open(&r.k, &o, progress, err);
     if (!rc)
         rc = denoise(&r, progress, err);
-    if (!rc)
+    if (!rc && ladder_tap(&l->reference, PIPELINE, "image"))
         rc = decode(&r, progress, err);
     klein_close(&r.k);
     return rc;
 }
 
-static int run_parts(struct ladder *l, struct klein_weights *w, enum flux2_sampler sampler,
-                     const struct progress *progress, struct error *err)
+// ---- a case
+
+static int run_parts(struct run *run, const struct progress *progress, struct error *err)
 {
+    static const char *const programs[] = {TEXT, TRANSFORMER, DECODER, ENCODER};
+    struct ladder *l = run->l;
     const struct ladder_reference *r = &l->reference;
-    struct flux2_build how = {.batch = 1, .also = TAPS_ALL};
-    int rc = flux2_tokens(r->height, r->width, &how.rows, &how.columns, err);
-    if (!rc)
-        rc = rope_tables(l, TEXT, &w->config, how.rows, how.columns, err);
-    if (!rc)
-        rc = part(l, w, TEXT, FLUX2_TEXT_ENCODER, &how, progress, err);
-    if (!rc)
-        rc = schedule(l, sampler, how.rows * how.columns, err);
-    if (!rc && r->seed >= 0)
-        rc = noise(l, &w->config, how.rows, how.columns, err);
-    if (!rc)
-        rc = rope_tables(l, TRANSFORMER, &w->config, how.rows, how.columns, err);
-    if (!rc)
-        rc = part(l, w, TRANSFORMER, FLUX2_DIT, &how, progress, err);
-    if (!rc)
-        rc = part(l, w, DECODER, FLUX2_AUTOENCODER, &how, progress, err);
-    if (!rc && ladder_tap(r, ENCODER, "image"))
-        rc = part(l, w, ENCODER, FLUX2_AUTOENCODER, &how, progress, err);
+    int rc = tokens(l, &run->w, err);
+    if (!rc && ladder_has_program(r, SCHEDULE))
+        rc = schedule(l, run->sampler, run->rows * run->columns, err);
+    if (!rc && r->at->seed >= 0 && ladder_has_program(r, NOISE))
+        rc = noise(l, &run->w.config, run->rows, run->columns, err);
+    for (size_t i = 0; i < sizeof programs / sizeof *programs && !rc; i++) {
+        if (i < 2)
+            rc = rope_tables(run, programs[i], err);
+        if (!rc)
+            rc = part(run, programs[i], progress, err);
+    }
+    return rc;
+}
+
+static int set_sizes(struct run *run, struct error *err)
+{
+    const struct ladder_reference *r = &run->l->reference;
+    const struct ladder_case *c = r->at;
+    run->sampler = FLUX2_DIFFUSERS;
+    if (!c->height || !c->width || !c->steps)
+        return error_set(err, ERR_INPUT, r->directory, "reference.json lacks height, width or steps");
+    if (c->sampler && !flux2_sampler_parse(&run->sampler, c->sampler))
+        return error_set(err, ERR_INPUT, r->directory, "\"sampler\" is \"%.40s\", not one of diffusers, bfl, exact",
+                         c->sampler);
+    int rc = flux2_tokens(c->height, c->width, &run->rows, &run->columns, err);
+    for (int i = 0; i < c->n_references && !rc; i++) {
+        rc =
+            flux2_tokens(c->references[i][0], c->references[i][1], &run->references[i][0], &run->references[i][1], err);
+        run->reference_tokens += run->references[i][0] * run->references[i][1];
+    }
     return rc;
 }
 
 static int run_flux2(struct ladder *l, const struct progress *progress, struct error *err)
 {
-    const struct ladder_reference *r = &l->reference;
     struct klein_weights_options o = {.weights = l->workload};
-    enum flux2_sampler sampler = FLUX2_DIFFUSERS;
-    struct klein_weights w;
-    if (!r->height || !r->width || !r->steps)
-        return error_set(err, ERR_INPUT, r->directory, "reference.json lacks height, width or steps");
-    if (r->sampler && !flux2_sampler_parse(&sampler, r->sampler))
-        return error_set(err, ERR_INPUT, r->directory, "\"sampler\" is \"%.40s\", not one of diffusers, bfl, exact",
-                         r->sampler);
-    int rc = klein_weights_open(&w, &o, err);
-    if (!rc && r->text_tokens)
-        w.config.text_tokens = r->text_tokens;
+    struct run run = {.l = l};
+    int rc = set_sizes(&run, err);
+    if (rc)
+        return rc;
+    rc = klein_weights_open(&run.w, &o, err);
+    if (!rc && l->reference.at->text_tokens)
+        run.w.config.text_tokens = l->reference.at->text_tokens;
     if (!rc)
-        rc = run_parts(l, &w, sampler, progress, err);
-    klein_weights_close(&w);
-    // A pipeline multiplies as its policy says: other precisions are looked at part by part.
-    if (!rc && ladder_tap(r, PIPELINE, "image") && l->options->precision == MATMUL_HIGHEST)
-        rc = whole(l, sampler, progress, err);
-    return rc;
+        rc = run_parts(&run, progress, err);
+    klein_weights_close(&run.w);
+    return rc ? rc : whole(&run, progress, err);
 }
 
-const struct ladder_model ladder_flux2 = {
-    .name = "flux2", .rungs = rungs, .n_rungs = sizeof rungs / sizeof *rungs, .places = places, .run = run_flux2};
+static const char *const programs[] = {TOKENS, TEXT, SCHEDULE, NOISE, TRANSFORMER, DECODER, ENCODER, PIPELINE, NULL};
+
+const struct ladder_model ladder_flux2 = {.name = "flux2",
+                                          .rungs = rungs,
+                                          .n_rungs = sizeof rungs / sizeof *rungs,
+                                          .places = places,
+                                          .programs = programs,
+                                          .run = run_flux2};

@@ -5,14 +5,13 @@
 
 #include "lab/ladder.h"
 
-// Runs an f32 module on the reference's inputs of `program`, once cut at every result that the reference has and once
-// whole, and scores its results.
+// Runs what of an f32 module makes values that the reference has, on its inputs of `program`: once cut at every such
+// value and once whole, and scores them. The module's arena is grown.
 int ladder_program(struct ladder *l, const char *program, const struct module *module, const struct checkpoint *weights,
                    const struct progress *progress, struct error *err);
 // Scores a value that no program makes: n elements in f64. `chained`: made from our own values before it.
 int ladder_value(struct ladder *l, const char *program, const char *name, bool chained, const double *values, size_t n,
                  struct error *err);
-
 // The rungs of a kind of model, and the one that a key belongs to.
 struct ladder_place {
     const char *program, *prefix; // of the name
@@ -23,6 +22,8 @@ struct ladder_model {
     const struct ladder_rung *rungs;
     int n_rungs;
     const struct ladder_place *places; // the first that fits counts; ended by a NULL program
+    const char *const *programs;       // that a reference may have values of; ended by NULL
+    // The case at hand.
     int (*run)(struct ladder *l, const struct progress *progress, struct error *err);
 };
 extern const struct ladder_model ladder_flux2, ladder_bert;

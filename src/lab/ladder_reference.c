@@ -12,6 +12,7 @@
 
 #define SCHEMA   "assay.reference/1"
 #define MAX_JSON ((size_t)1 << 20)
+enum { MAX_CASES = 256, MAX_CASE_NAME = 40, MAX_NAME = 200 };
 
 static int optional_text(struct ladder_reference *r, const json_t *o, const char *key, const char *where,
                          const char **out, struct error *err)
@@ -26,17 +27,104 @@ static int optional_text(struct ladder_reference *r, const json_t *o, const char
     return rc;
 }
 
-static int read_sizes(struct ladder_reference *r, const json_t *o, const char *where, struct error *err)
+// [[height, width], ...]
+static int read_references(const json_t *o, const char *where, struct ladder_case *c, struct error *err)
 {
-    static const struct {
+    const json_t *list = json_object_get(o, "references");
+    if (!list)
+        return 0;
+    c->n_references = (int)json_array_size(list);
+    bool good = json_is_array(list) && json_array_size(list) <= LADDER_MAX_REFERENCES;
+    for (int i = 0; good && i < 2 * c->n_references; i++) {
+        const json_t *pair = json_array_get(list, (size_t)i / 2), *side = json_array_get(pair, (size_t)i % 2);
+        c->references[i / 2][i % 2] = json_integer_value(side);
+        good = json_array_size(pair) == 2 && json_is_integer(side) && json_integer_value(side) > 0;
+    }
+    return good ? 0
+                : error_set(err, ERR_INPUT, where, "\"references\" is no list of up to %d pairs of height and width",
+                            LADDER_MAX_REFERENCES);
+}
+
+static int read_prompts(struct ladder_reference *r, const json_t *o, const char *where, struct ladder_case *c,
+                        struct error *err)
+{
+    const json_t *list = json_object_get(o, "prompts");
+    if (!list)
+        return 0;
+    c->n_prompts = json_array_size(list);
+    c->prompts = arena_new(&r->arena, const char *, c->n_prompts + 1, err);
+    if (!c->prompts)
+        return ERR_MEMORY;
+    for (size_t i = 0; i < c->n_prompts; i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        if (!text)
+            return error_set(err, ERR_INPUT, where, "\"prompts\" is no list of texts");
+        if (!(c->prompts[i] = arena_strdup(&r->arena, text, err)))
+            return ERR_MEMORY;
+    }
+    return json_is_array(list) ? 0 : error_set(err, ERR_INPUT, where, "\"prompts\" is no list of texts");
+}
+
+// What a case says, over what was said for all.
+static int read_case(struct ladder_reference *r, const json_t *o, const char *where, struct ladder_case *c,
+                     struct error *err)
+{
+    const struct {
         const char *key;
-        int64_t most;
-    } sizes[] = {{"height", 4096}, {"width", 4096}, {"steps", 1000}, {"text_tokens", 4096}};
-    int64_t *const to[] = {&r->height, &r->width, &r->steps, &r->text_tokens};
-    int rc = json_get_int_or(o, "seed", where, -1, &r->seed, err);
-    for (size_t i = 0; i < 4 && !rc; i++) {
+        int64_t most, *to;
+    } sizes[] = {{"height", 4096, &c->height},
+                 {"width", 4096, &c->width},
+                 {"steps", 1000, &c->steps},
+                 {"text_tokens", 4096, &c->text_tokens}};
+    int rc = json_get_int_or(o, "seed", where, c->seed, &c->seed, err);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !rc; i++) {
         if (json_object_get(o, sizes[i].key))
-            rc = json_get_positive(o, sizes[i].key, where, 0, sizes[i].most, to[i], err);
+            rc = json_get_positive(o, sizes[i].key, where, 0, sizes[i].most, sizes[i].to, err);
+    }
+    if (!rc)
+        rc = json_get_double_or(o, "guidance", where, c->guidance, &c->guidance, err);
+    if (!rc && json_object_get(o, "sampler"))
+        rc = optional_text(r, o, "sampler", where, &c->sampler, err);
+    if (!rc)
+        rc = read_references(o, where, c, err);
+    return rc ? rc : read_prompts(r, o, where, c, err);
+}
+
+static bool good_name(const char *name)
+{
+    size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+    return n && !name[n] && n <= MAX_CASE_NAME;
+}
+
+static int read_cases(struct ladder_reference *r, const json_t *o, const char *where, struct error *err)
+{
+    struct ladder_case all = {.seed = -1, .guidance = 1};
+    const json_t *list = json_object_get(o, "cases");
+    int rc = read_case(r, o, where, &all, err);
+    if (!rc && list && (!json_array_size(list) || json_array_size(list) > MAX_CASES))
+        rc = error_set(err, ERR_INPUT, where, "\"cases\" is no list of 1 to %d cases", MAX_CASES);
+    r->n_cases = list ? json_array_size(list) : 1;
+    r->cases = rc ? NULL : arena_new(&r->arena, struct ladder_case, r->n_cases, err);
+    if (!r->cases)
+        return rc ? rc : ERR_MEMORY;
+    r->at = r->cases;
+    r->cases[0] = all;
+    for (size_t i = 0; list && i < r->n_cases && !rc; i++) {
+        const json_t *one = json_array_get(list, i);
+        r->cases[i] = all;
+        if (!json_is_object(one))
+            return error_set(err, ERR_INPUT, where, "\"cases\"[%zu] is no object", i);
+        rc = optional_text(r, one, "name", where, &r->cases[i].name, err);
+        if (!rc && (!r->cases[i].name || !good_name(r->cases[i].name)))
+            rc = error_set(err, ERR_INPUT, where,
+                           "\"cases\"[%zu] has no name of letters, digits, '.', '_' and '-', %d at most", i,
+                           MAX_CASE_NAME);
+        for (size_t k = 0; k < i && !rc; k++) {
+            if (strcmp(r->cases[k].name, r->cases[i].name) == 0)
+                rc = error_set(err, ERR_INPUT, where, "two cases are called \"%s\"", r->cases[i].name);
+        }
+        if (!rc)
+            rc = read_case(r, one, where, &r->cases[i], err);
     }
     return rc;
 }
@@ -61,10 +149,8 @@ static int read_about(struct ladder_reference *r, const json_t *o, const char *w
     if (!rc)
         rc = optional_text(r, o, "weights", where, &r->weights, err);
     if (!rc)
-        rc = optional_text(r, o, "sampler", where, &r->sampler, err);
-    if (!rc)
         rc = optional_text(r, o, "made_by", where, &r->made_by, err);
-    return rc ? rc : read_sizes(r, o, where, err);
+    return rc ? rc : read_cases(r, o, where, err);
 }
 
 int ladder_reference_parse(struct ladder_reference *r, const char *text, size_t n, const char *where, struct error *err)
@@ -104,20 +190,43 @@ void ladder_reference_close(struct ladder_reference *r)
     memset(r, 0, sizeof *r);
 }
 
+const char *ladder_case_program(struct ladder_reference *r, const char *program, struct error *err)
+{
+    return r->at->name ? arena_printf(&r->arena, err, "%s/%s", r->at->name, program)
+                       : arena_strdup(&r->arena, program, err);
+}
+
+static void full_name(char out[MAX_NAME], const struct ladder_reference *r, const char *program, const char *name)
+{
+    const char *at = r->at->name;
+    snprintf(out, MAX_NAME, "%s%s%s/%s", at ? at : "", at ? "/" : "", program, name);
+}
+
 const struct tensor_view *ladder_tap(const struct ladder_reference *r, const char *program, const char *name)
 {
-    char full[160];
-    snprintf(full, sizeof full, "%s/%s", program, name);
+    char full[MAX_NAME];
+    full_name(full, r, program, name);
     return checkpoint_find(&r->taps, full);
+}
+
+bool ladder_has_program(const struct ladder_reference *r, const char *program)
+{
+    char prefix[MAX_NAME];
+    full_name(prefix, r, program, "");
+    for (size_t i = 0; i < r->taps.count; i++) {
+        if (strncmp(r->taps.tensors[i].name, prefix, strlen(prefix)) == 0)
+            return true;
+    }
+    return false;
 }
 
 int ladder_tap_read(const struct ladder_reference *r, const char *program, const char *name, const struct shape *shape,
                     void **out, struct error *err)
 {
-    char full[160];
+    char full[MAX_NAME];
     const struct tensor_view *t;
     *out = NULL;
-    snprintf(full, sizeof full, "%s/%s", program, name);
+    full_name(full, r, program, name);
     int rc = checkpoint_require(&r->taps, full, &t, err);
     if (rc)
         return rc;

@@ -114,7 +114,7 @@ static void fill_rungs(struct table *t, const json_t *result)
             table_number(t, bound, text);
         score_cell(t, doc_at(worst, "injected"), bf16);
         score_cell(t, doc_at(worst, "chained"), bf16);
-        table_cell(t, doc_text(worst, "name", ""));
+        table_cell(t, strchr(doc_text(worst, "program", ""), '/') ? name_of(text, worst) : doc_text(worst, "name", ""));
         double fail = doc_number(rung, "fail"), warn = doc_number(rung, "warn");
         snprintf(text, sizeof text, fail > 0 ? "%.0f FAIL" : "%.0f warn", fail > 0 ? fail : warn);
         verdict_cell(t, fail > 0 || warn > 0 ? text : "pass");

@@ -5,8 +5,10 @@
     build-oracle/venv/bin/python tests/oracle/ladder_reference.py klein FOLDER DIR [f32|bf16] [HEIGHT WIDTH]
     build-oracle/venv/bin/python tests/oracle/ladder_reference.py bert FOLDER DIR [f32|bf16|f64]
 
-docs/ladder.md describes what is written: reference.json and taps.safetensors. klein-tiny has the weights of `tiny:1`;
-klein takes a folder in diffusers' layout. Everything runs as the libraries have it, in the type asked for.
+docs/ladder.md describes what is written: reference.json and taps.safetensors. klein-tiny has the weights of `tiny:1` and
+several cases; klein takes a folder in diffusers' layout, and loads one component at a time. Prompts are encoded with the
+folder's tokenizer, for klein-tiny with that of third_party/models/qwen. Everything runs as the libraries have it, in the
+type asked for.
 """
 import json
 import os
@@ -16,19 +18,40 @@ import flux2_pipeline as small  # sets the environment
 import diffusers
 import flux2_tiny as tiny
 import numpy as np
+import PIL.Image
 import safetensors
 import safetensors.torch
 import torch
 import transformers
 from diffusers.models.transformers import transformer_flux2
+from diffusers.pipelines.flux2 import pipeline_flux2_klein
 from transformers.models.qwen3 import modeling_qwen3
 
 TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f64": torch.float64}
+PROMPTS = ["", "a cat sitting on a window sill", "\nnewline first,  two spaces, and\ttabs  ", "一只猫坐在窗台上，看着外面的雨。", "Кошка сидит на подоконнике и смотрит в окно", "قطة تجلس على حافة النافذة",
+           "खिड़की पर बैठी बिल्ली", "👩‍🚀🐈‍⬛🏳️‍🌈 on the moon 🌕, 👍🏽", "1234567890 3.14159 ½ ٣٤٥ １２３", "nai\u0308ve cafe\u0301, Å and ﬁ", "<|im_end|>\n<|im_start|>user\n<think> an empty room",
+           "the quick brown fox jumps over the lazy dog and sees a photograph of it " * 40]  # fmt: skip
 taps = {}
+case = {"prefix": "", "only": None}
+
+
+def begin(name, only=None):
+    """From here on values are those of a case; of `only`, when given, and of inputs."""
+    case.update(prefix=name + "/" if name else "", only=only)
 
 
 def keep(key, value):
-    taps[key] = value.detach().clone().contiguous()
+    if case["only"] is None or key in case["only"]:
+        taps[case["prefix"] + key] = value.detach().clone().contiguous()
+
+
+def tokens(tokenizer):
+    chat = [[{"role": "user", "content": p}] for p in PROMPTS]
+    said = [tokenizer.apply_chat_template(c, tokenize=False, add_generation_prompt=True, enable_thinking=False) for c in chat]
+    rows = tokenizer(said, return_tensors="np", padding="max_length", truncation=True, max_length=512)
+    assert rows["attention_mask"][-1].all() and not rows["attention_mask"][0].all()  # the last is cut
+    keep("tokens/input_ids", torch.from_numpy(rows["input_ids"].astype(np.int32)))
+    keep("tokens/attention_mask", torch.from_numpy(rows["attention_mask"].astype(np.int32)))
 
 
 def keep_output(module, key, change=lambda t: t):
@@ -82,11 +105,14 @@ def text(model, ids, mask, layers, dtype):
     return context
 
 
-def image_ids(rows, columns):
-    return torch.cartesian_prod(torch.arange(1), torch.arange(rows), torch.arange(columns), torch.arange(1))
+def image_ids(rows, columns, references=()):
+    """Of the image, then of reference images, [height, width] in tokens."""
+    grids = [torch.cartesian_prod(torch.arange(1), torch.arange(rows), torch.arange(columns), torch.arange(1))]
+    grids += [torch.cartesian_prod(torch.tensor([10 + 10 * i]), torch.arange(h), torch.arange(w), torch.arange(1)) for i, (h, w) in enumerate(references)]
+    return torch.cat(grids)
 
 
-def transformer(model, context, latent, rows, columns, sigma, dtype):
+def transformer(model, context, latent, rows, columns, sigmas, dtype, references=()):
     rotated, tables = [], []
     half = model.config.attention_head_dim
     double, single = model.transformer_blocks, model.single_transformer_blocks
@@ -102,9 +128,9 @@ def transformer(model, context, latent, rows, columns, sigma, dtype):
     hooks += [b.register_forward_hook(lambda _m, _a, out, i=i: [keep("transformer/double.text.%d" % i, out[0]), keep("transformer/double.image.%d" % i, out[1])] and None) for i, b in enumerate(double)]
     hooks += [keep_output(b, "transformer/single.%d" % i) for i, b in enumerate(single)]
     restore = recorded(transformer_flux2, "apply_rotary_emb", rotated)
-    time = torch.tensor([sigma], dtype=dtype)
+    time = torch.tensor(sigmas, dtype=dtype)
     words = torch.cartesian_prod(torch.arange(1), torch.arange(1), torch.arange(1), torch.arange(context.shape[1]))
-    velocity = model(hidden_states=latent, encoder_hidden_states=context, timestep=time, img_ids=image_ids(rows, columns), txt_ids=words, return_dict=False)[0]
+    velocity = model(hidden_states=latent, encoder_hidden_states=context, timestep=time, img_ids=image_ids(rows, columns, references), txt_ids=words, return_dict=False)[0]
     restore()
     for h in hooks:
         h.remove()
@@ -118,7 +144,7 @@ def transformer(model, context, latent, rows, columns, sigma, dtype):
     for where, at in (("double.0", 0), ("single.0", first)):
         keep("transformer/%s.query" % where, rotated[at])
         keep("transformer/%s.key" % where, rotated[at + 1])
-    keep("transformer/velocity", velocity)
+    keep("transformer/velocity", velocity[:, : rows * columns])
 
 
 def autoencoder(model, latent, rows, columns, dtype):
@@ -142,8 +168,8 @@ def autoencoder(model, latent, rows, columns, dtype):
         h.remove()
 
 
-def request(pipe, context, noise, height, width, steps, dtype):
-    """The whole of it, from the noise on."""
+def request(pipe, context, noise, height, width, steps, dtype, references=(), guidance=1.0):
+    """The whole of it, from the noise on. context: of the prompt, and with guidance of the empty one."""
     times, kept = [], []
     hook = pipe.transformer.time_guidance_embed.register_forward_pre_hook(lambda _m, a: times.append(float(a[0][0])))
 
@@ -152,47 +178,127 @@ def request(pipe, context, noise, height, width, steps, dtype):
         return values
 
     pipe.set_progress_bar_config(disable=True)
-    image = pipe(height=height, width=width, num_inference_steps=steps, guidance_scale=1.0, latents=noise.to(dtype), prompt_embeds=context, callback_on_step_end=each,
-                 output_type="pt").images  # fmt: skip
+    pictures = [PIL.Image.fromarray(p) for p in references]
+    image = pipe(image=pictures or None, height=height, width=width, num_inference_steps=steps, guidance_scale=guidance, latents=noise.to(dtype), prompt_embeds=context[:1],
+                 negative_prompt_embeds=context[1:] if guidance > 1 else None, callback_on_step_end=each, output_type="pt").images  # fmt: skip
     hook.remove()
+    for i, picture in enumerate(references):
+        keep("pipeline/reference.%d" % i, torch.from_numpy(picture.astype(np.float32) / np.float32(255) * 2 - 1))
     for i, value in enumerate(kept):
         keep("pipeline/latent.%d" % (i + 1), value)
     keep("pipeline/image", last(image))
     keep("schedule/sigmas", pipe.scheduler.sigmas)
-    keep("schedule/times", torch.tensor(times))
+    keep("schedule/times", torch.tensor(times[:: 2 if guidance > 1 else 1]))
 
 
-def klein(pipe, ids, mask, layers, height, width, steps, kind, about, out):
-    dtype, rows, columns, seed = TYPES[kind], height // 16, width // 16, 0
-    context = text(pipe.text_encoder, ids, mask, layers, dtype)
-    channels = pipe.transformer.config.in_channels
+def schedule(pipe, tokens_of_image, steps):
+    """What a request would set and tell, without one."""
+    pipe.scheduler.set_timesteps(sigmas=np.linspace(1.0, 1 / steps, steps), mu=pipeline_flux2_klein.compute_empirical_mu(tokens_of_image, steps))
+    keep("schedule/sigmas", pipe.scheduler.sigmas)
+    dtype = next(pipe.transformer.parameters()).dtype
+    keep("schedule/times", torch.stack([(t.to(dtype) / 1000 * 1000).float() for t in pipe.scheduler.timesteps]))
+
+
+def noise_of(pipe, height, width, seed=0):
+    channels, rows, columns = pipe.transformer.config.in_channels, height // 16, width // 16
     noise = torch.randn((1, channels, rows, columns), generator=torch.Generator().manual_seed(seed), dtype=torch.float32)
     packed = noise.reshape(1, channels, -1).permute(0, 2, 1).contiguous()
     keep("noise/latent", packed)
-    transformer(pipe.transformer, context, packed.to(dtype), rows, columns, 0.75, dtype)
-    autoencoder(pipe.vae, packed.to(dtype), rows, columns, dtype)
-    request(pipe, context, noise, height, width, steps, dtype)
-    write(out, {"model": "flux2", **about, "type": kind, "height": height, "width": width, "steps": steps, "text_tokens": int(ids.shape[1]), "seed": seed, "sampler": "diffusers"})
+    return noise, packed
+
+
+def words(rows, length, real):
+    """Random ids of the small vocabulary, and masks of so many real tokens."""
+    ids = np.random.default_rng(20).integers(0, 512, (rows, length), dtype=np.int32)
+    return ids, (np.arange(length)[None, :] < np.array(real)[:, None]).astype(np.int32)
+
+
+REQUEST = ["text/input_ids", "text/attention_mask", "noise/latent", "schedule/sigmas", "schedule/times", "pipeline/image", *("pipeline/latent.%d" % i for i in range(1, 5))]
+STEP = ["transformer/latent", "transformer/context", "transformer/timestep", "transformer/rope_cos", "transformer/rope_sin", "transformer/time", "transformer/velocity"]
 
 
 def klein_tiny(out, kind):
-    generator = np.random.default_rng(20)
-    ids = generator.integers(0, 512, (1, 24), dtype=np.int32)
-    mask = (np.arange(24)[None, :] < 10).astype(np.int32)
-    pipe = small.pipeline(False, False)
-    rotary = pipe.text_encoder.model.rotary_emb.inv_freq.clone()
-    for part in (pipe.text_encoder, pipe.transformer, pipe.vae):
-        part.to(TYPES[kind])
-    pipe.text_encoder.model.rotary_emb.inv_freq = rotary
-    klein(pipe, ids, mask, [1, 3, 5], 48, 80, 4, kind, {"weights": "tiny:1"}, out)
+    dtype, layers, cases = TYPES[kind], [1, 3, 5], []
+    pipe, base = small.pipeline(False, False), small.pipeline(False, True)
+    for part in (pipe.text_encoder, pipe.transformer, pipe.vae, base.text_encoder, base.transformer, base.vae):
+        rotary = part.model.rotary_emb.inv_freq.clone() if hasattr(part, "model") else None
+        part.to(dtype)
+        if rotary is not None:
+            part.model.rotary_emb.inv_freq = rotary
+    about = {"height": 48, "width": 80, "steps": 4, "text_tokens": 24, "seed": 0, "sampler": "diffusers"}
+
+    def one(name, only=None, **changes):
+        begin(name, only)
+        cases.append({"name": name, **changes})
+        return {**about, **changes}
+
+    # Everything there is, once.
+    c = one("main", prompts=PROMPTS)
+    tokens(transformers.AutoTokenizer.from_pretrained(os.path.join(tiny.TOP, "third_party/models/qwen")))
+    context = text(pipe.text_encoder, *words(1, 24, [10]), layers, dtype)
+    noise, packed = noise_of(pipe, 48, 80)
+    transformer(pipe.transformer, context, packed.to(dtype), 3, 5, [0.75], dtype)
+    autoencoder(pipe.vae, packed.to(dtype), 3, 5, dtype)
+    request(pipe, context, noise, 48, 80, c["steps"], dtype)
+    # Prompts of 512, 40 and 12 real tokens of 512: padding is masked as keys, and its own outputs are read.
+    one("padding", ["text/input_ids", "text/attention_mask", "text/rope_cos", "text/rope_sin", "text/layer.0.attention", "text/layer.4"], text_tokens=512)
+    text(pipe.text_encoder, *words(3, 512, [512, 40, 12]), layers, dtype)
+    # The first time, one on the way, and the last.
+    one("times", [*STEP, "transformer/modulation.single", "transformer/modulation.out", "transformer/double.image.1", "transformer/single.2"])
+    transformer(pipe.transformer, context.expand(3, -1, -1), packed.to(dtype).expand(3, -1, -1), 3, 5, [1.0, 0.7672, 0.0], dtype)
+    # Two reference images, of other sizes than the image.
+    sizes = [[64, 80], [80, 64]]
+    c = one("references", [*REQUEST, *STEP, "transformer/image.in", "transformer/single.2", "pipeline/reference.0", "pipeline/reference.1"],
+            references=sizes)  # fmt: skip
+    context = text(pipe.text_encoder, *words(1, 24, [10]), layers, dtype)
+    noise, packed = noise_of(pipe, 48, 80)
+    behind = torch.from_numpy(np.random.default_rng(22).standard_normal((1, 2 * 4 * 5, packed.shape[2])).astype(np.float32))
+    transformer(pipe.transformer, context, torch.cat([packed, behind], 1).to(dtype), 3, 5, [0.75], dtype, [(4, 5), (5, 4)])
+    request(pipe, context, noise, 48, 80, c["steps"], dtype, small.pictures(sizes))
+    # A base model, which runs every step with and without the prompt.
+    c = one("guidance", REQUEST, guidance=4.0, steps=3)
+    context = text(base.text_encoder, *words(2, 24, [10, 4]), layers, dtype)
+    request(base, context, noise_of(base, 48, 80)[0], 48, 80, c["steps"], dtype, guidance=4.0)
+    # 16 tokens, one more than above: other times.
+    one("square", [*STEP, "noise/latent", "schedule/sigmas", "schedule/times", "transformer/single.2"], height=64, width=64)
+    noise, packed = noise_of(pipe, 64, 64)
+    transformer(pipe.transformer, context[:1], packed.to(dtype), 4, 4, [0.5], dtype)
+    schedule(pipe, 16, 4)
+    write(out, {"model": "flux2", "weights": "tiny:1", "type": kind, **about, "cases": cases})
+
+
+class Only:
+    """One component of a folder at a time: there may be no memory for all."""
+
+    def __init__(self, folder, dtype):
+        self.folder, self.dtype = folder, dtype
+        self.index = json.load(open(os.path.join(folder, "model_index.json"), encoding="utf-8"))
+
+    def get(self, name):
+        library, kind = self.index[name]
+        named = {"torch_dtype" if library == "diffusers" else "dtype": self.dtype} if name != "scheduler" else {}
+        return getattr({"diffusers": diffusers, "transformers": transformers}[library], kind).from_pretrained(os.path.join(self.folder, name), **named)
 
 
 def klein_folder(folder, out, kind, height, width):
-    pipe = diffusers.Flux2KleinPipeline.from_pretrained(folder, torch_dtype=TYPES[kind])
-    messages = [{"role": "user", "content": "a cat sitting on a window sill"}]
-    said = pipe.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, enable_thinking=False)
-    rows = pipe.tokenizer(said, return_tensors="np", padding="max_length", truncation=True, max_length=512)
-    klein(pipe, rows["input_ids"].astype(np.int32), rows["attention_mask"].astype(np.int32), [9, 18, 27], height, width, 4, kind, {}, out)
+    dtype, parts, rows, columns, steps = TYPES[kind], Only(folder, TYPES[kind]), height // 16, width // 16, 4
+    about = {"height": height, "width": width, "steps": steps, "text_tokens": 512, "seed": 0, "sampler": "diffusers"}
+    if os.path.isdir(os.path.join(folder, "tokenizer")):
+        tokens(transformers.AutoTokenizer.from_pretrained(os.path.join(folder, "tokenizer")))
+        about["prompts"] = PROMPTS
+        ids, mask = (taps["tokens/" + n][1:2].numpy() for n in ("input_ids", "attention_mask"))
+    else:
+        ids, mask = np.random.default_rng(20).integers(0, 151643, (1, 512), dtype=np.int32), (np.arange(512)[None, :] < 19).astype(np.int32)
+    model = parts.get("text_encoder").eval()
+    context = text(model, ids, mask, parts.index.get("text_encoder_out_layers", [9, 18, 27]), dtype)
+    del model
+    model = parts.get("transformer").eval()
+    pipe = diffusers.Flux2KleinPipeline(scheduler=parts.get("scheduler"), vae=parts.get("vae").eval(), text_encoder=None, tokenizer=None, transformer=model, is_distilled=True)
+    noise, packed = noise_of(pipe, height, width)
+    transformer(model, context, packed.to(dtype), rows, columns, [0.75], dtype)
+    request(pipe, context, noise, height, width, steps, dtype)
+    autoencoder(pipe.vae, packed.to(dtype), rows, columns, dtype)
+    write(out, {"model": "flux2", "type": kind, **about})
 
 
 def bert(folder, out, kind):
