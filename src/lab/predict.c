@@ -9,6 +9,9 @@
 #include "lab/accuracy.h"
 #include "lab/compile.h"
 
+// A transformer of 25 blocks takes minutes, and nobody can give a limit where a compilation is one figure of many.
+#define MOST_S 1800.0
+
 int predict_targets(const char *const *names, size_t n, const char *cpu_model, struct predict_target *out,
                     struct arena *arena, struct error *err)
 {
@@ -98,6 +101,7 @@ static int ask(const struct predict_job *job, const size_t *asked, size_t n, str
                             .modules = job->programs,
                             .n_policies = job->n_programs,
                             .plugin = job->plugin,
+                            .timeout_s = MOST_S,
                             .progress = job->progress};
     int rc = compile_open(&c, &o, &why);
     if (!rc)

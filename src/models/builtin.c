@@ -40,8 +40,9 @@ static int gemm(const char *spec, struct module *m, struct error *err)
     }
     const char *type = part;
     enum dtype t = strcmp(type, "int8") == 0 ? DT_S8 : dtype_from_name(type);
-    if (t != DT_F32 && t != DT_BF16 && t != DT_F16 && t != DT_S8 && t != DT_F64)
-        return error_set(err, ERR_USAGE, "gemm", "no product of '%s' (f32, bf16, f16, int8, f64)", type);
+    if (t != DT_F32 && t != DT_BF16 && t != DT_F16 && t != DT_S8 && t != DT_F64 && t != DT_F8E4M3FN && t != DT_F8E5M2)
+        return error_set(err, ERR_USAGE, "gemm", "no product of '%s' (f32, bf16, f16, int8, f8e4m3fn, f8e5m2, f64)",
+                         type);
     for (int i = 0; i < 3; i++) {
         if (d[i] < 1 || d[i] > 1 << 20)
             return error_set(err, ERR_USAGE, "gemm", "%c must be from 1 to %d, not %" PRId64, "MKN"[i], 1 << 20, d[i]);

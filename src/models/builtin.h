@@ -57,11 +57,11 @@ struct program;
 int model_request_program(const struct program *program, const struct model_shape *shape, struct arena *a,
                           struct model_request *out, struct error *err);
 // A WORKLOAD of one program that needs no weights: "builtin:minilm", "builtin:gemm:MxKxN:TYPE" (also without
-// "builtin:"; TYPE is f32, bf16, f16, int8 or f64, f32 accumulation, int32 for int8), "builtin:copy:N",
-// "builtin:transformer-block" (block.h), or a model directory (its config.json alone is read). ERR_USAGE lists the
-// built-in names. A product comes in its own types: policies leave it alone (*fixed). A file that program_is knows is a
-// program that was exported (program.h): it has its own shapes, and where its floats are not all f32 its own types,
-// too.
+// "builtin:"; TYPE is f32, bf16, f16, int8, f8e4m3fn, f8e5m2 or f64; f32 accumulation, int32 for int8),
+// "builtin:copy:N", "builtin:transformer-block" (block.h), or a model directory (its config.json alone is read).
+// ERR_USAGE lists the built-in names. A product comes in its own types: policies leave it alone (*fixed). A file that
+// program_is knows is a program that was exported (program.h): it has its own shapes, and where its floats are not all
+// f32 its own types, too.
 int model_module(const char *workload, const struct model_shape *shape, struct module *m, bool *fixed,
                  struct error *err);
 

@@ -139,6 +139,33 @@ TEST(lab_compile_plugin_arithmetic)
     small_product("int8", "default", "s8 natively", 1);
     small_product("bf16", "default", "bf16 natively", 1);
     small_product("f16", "default", "emulated in 32-bit registers: slower", 1);
+    small_product("f8e4m3fn", "default", "emulated in 32-bit registers: slower", 1);
+    small_product("f8e5m2", "default", "f8e5m2 natively", 1);
+}
+
+// Of the two formats of 8-bit floats v6e has one, at the rate of bf16; tpu7x has both, at more than that.
+TEST(lab_compile_plugin_eight_bit_floats)
+{
+    static const char *const types[] = {"f8e4m3fn", "f8e5m2", "bf16"}, *const targets[] = {"v6e", "tpu7x"};
+    double cycles[3][2] = {{0}};
+    for (size_t t = 0; t < 3; t++) {
+        struct asked a;
+        char name[64];
+        snprintf(name, sizeof name, "gemm:1024x1024x1024:%s", types[t]);
+        struct compile_job o = {.workload = name, .precision = "default", .targets = targets, .n_targets = 2};
+        if (!ask(&a, &o))
+            return;
+        for (size_t i = 0; i < 2; i++) {
+            const struct compile_op *op = product(&a.c.cases[i]);
+            REQUIRE(op && op->code);
+            cycles[t][i] = op->bundles * op->iterations;
+            CHECK_INT(op->emulated, t == 0 && i == 0);
+        }
+        done(&a);
+    }
+    CHECK(cycles[0][0] > 2 * cycles[2][0]);
+    CHECK_NEAR(cycles[1][0] / cycles[2][0], 1, 0.1);
+    CHECK(cycles[0][1] < cycles[2][1] && cycles[1][1] < cycles[2][1]);
 }
 
 TEST(lab_compile_plugin_block_over_eight)
