@@ -24,21 +24,40 @@ static int64_t columns_of(const struct binding *b, const struct shape *s)
     return b->packed ? s->dims[1] * 2 : s->dims[1];
 }
 
-// Codes and scales are made of the transpose.
-static bool is_turned(const struct binding *b)
+// Codes and scales are made of the weight's axes in another order, or of a stack.
+static bool is_arranged(const struct binding *b)
 {
-    return b->columns && b->part != BIND_VALUES;
+    return b->as.rank && b->part != BIND_VALUES;
 }
 
-// A matrix whose codes are made of its transpose: it comes from one tensor.
-static int check_turned(const struct binding *b, const struct shape *s, const struct tensor_view *v, struct error *err)
+// What a tensor's axes come to: matrices, their rows and columns.
+static void arranged(const struct arrangement *as, const int64_t *dims, int64_t out[3])
 {
-    bool one_scale = b->part == BIND_SCALES && b->grain == GRAIN_TENSOR; // says nothing of either dimension
-    int64_t rows = s->rank ? s->dims[0] : 1, columns = columns_of(b, s);
-    if (v->rank == 2 && (one_scale || (v->dims[1] == rows && (columns < 0 || v->dims[0] == columns))))
-        return 0;
-    return error_set(err, ERR_INPUT, v->name, "is not the transpose of the %" PRId64 " rows that the program asks for",
-                     rows);
+    out[0] = out[1] = out[2] = 1;
+    for (int i = 0; i < as->rank; i++)
+        out[i < as->n_stack ? 0 : i < as->n_stack + as->n_rows ? 1 : 2] *= dims[as->axes[i]];
+}
+
+// A weight whose codes lie in another order comes from one tensor.
+static int check_arranged(const struct binding *b, const struct shape *s, const struct tensor_view *v,
+                          struct error *err)
+{
+    const struct arrangement *as = &b->as;
+    int64_t sizes[3] = {0, 0, 0};
+    bool scales = b->part == BIND_SCALES, fits = v->rank == as->rank && b->n_sources == 1;
+    for (int i = 0; i < as->n_stack && fits; i++)
+        fits = i < s->rank && s->dims[i] == v->dims[as->axes[i]];
+    if (fits)
+        arranged(as, v->dims, sizes);
+    int at = as->n_stack;
+    if (fits && (!scales || b->grain != GRAIN_TENSOR))
+        fits = at < s->rank && s->dims[at] == sizes[1];
+    if (fits && !scales)
+        fits = at + 1 < s->rank && s->dims[at + 1] == (b->packed ? sizes[2] / 2 : sizes[2]);
+    if (fits && scales && b->grain == GRAIN_GROUP)
+        fits = at + 1 < s->rank && s->dims[at + 1] * b->group == sizes[2];
+    return fits ? 0
+                : error_set(err, ERR_INPUT, v->name, "is not what the program asks for: its axes have other extents");
 }
 
 static int check_one(const struct module *m, const struct checkpoint *c, int i, struct error *err)
@@ -56,8 +75,8 @@ static int check_one(const struct module *m, const struct checkpoint *c, int i, 
         if (!dtype_is_float(v->dtype) || dtype_bits(v->dtype) < 8)
             return error_set(err, ERR_INPUT, v->name, "is stored as %s; weights are read from floating-point numbers",
                              tensor_type_name(v));
-        if (is_turned(b))
-            return check_turned(b, s, v, err);
+        if (is_arranged(b))
+            return check_arranged(b, s, v, err);
         bool fits = v->rank == rank && (rank < 2 || columns < 0 || v->dims[1] == columns);
         for (int d = 2; d < rank && fits; d++)
             fits = v->dims[d] == s->dims[d];
@@ -122,15 +141,18 @@ static int read_sources(const struct checkpoint *c, const struct binding *b, enu
     return 0;
 }
 
-// Codes and scales of [rows, columns]; either may be NULL when it is not wanted.
-static int make_codes(const struct binding *b, const float *values, const int64_t *dims, void *codes, void *scales,
+// Codes and scales of [matrices, rows, columns]; either may be NULL when it is not wanted.
+static int make_codes(const struct binding *b, const float *values, const int64_t sizes[3], void *codes, void *scales,
                       struct quant_stats *stats, struct error *err)
 {
+    // Rows quantise by themselves, whichever matrix they are of. A matrix with one scale is a row of its own.
+    bool stack = b->as.n_stack > 0, tensors = stack && b->grain == GRAIN_TENSOR;
+    const int64_t dims[2] = {tensors ? sizes[0] : sizes[0] * sizes[1], tensors ? sizes[1] * sizes[2] : sizes[2]};
     struct quant_spec spec = {
         .type = b->code,
-        .granularity = b->grain == GRAIN_GROUP     ? QUANT_PER_GROUP
-                       : b->grain == GRAIN_CHANNEL ? QUANT_PER_CHANNEL
-                                                   : QUANT_PER_TENSOR,
+        .granularity = b->grain == GRAIN_GROUP                ? QUANT_PER_GROUP
+                       : b->grain == GRAIN_CHANNEL || tensors ? QUANT_PER_CHANNEL
+                                                              : QUANT_PER_TENSOR,
         .channel_axis = 0,
         .group_axis = 1,
         .group = b->group,
@@ -157,18 +179,21 @@ static int make_codes(const struct binding *b, const float *values, const int64_
     return rc;
 }
 
-// Rows and columns of what the sources hold together.
-static void source_dims(const struct checkpoint *c, const struct binding *b, const struct shape *s, int64_t dims[2])
+// Matrices, rows and columns of what the sources hold together.
+static void source_sizes(const struct checkpoint *c, const struct binding *b, const struct shape *s, int64_t dims[3])
 {
-    dims[0] = 0;
+    const struct tensor_view *first = checkpoint_find(c, b->sources[0]);
+    if (is_arranged(b)) {
+        arranged(&b->as, first->dims, dims);
+        return;
+    }
+    dims[0] = 1;
+    dims[1] = 0;
     for (int k = 0; k < b->n_sources; k++) {
         const struct tensor_view *v = checkpoint_find(c, b->sources[k]);
-        dims[0] += v->rank ? v->dims[0] : 1;
+        dims[1] += v->rank ? v->dims[0] : 1;
     }
-    if (b->part == BIND_VALUES)
-        dims[1] = dims[0] ? shape_elements(s) / dims[0] : 0;
-    else
-        dims[1] = checkpoint_find(c, b->sources[0])->dims[1];
+    dims[2] = b->part != BIND_VALUES ? first->dims[1] : dims[1] ? shape_elements(s) / dims[1] : 0;
 }
 
 // [rows, columns] to [columns, rows], in blocks that stay in the cache.
@@ -185,18 +210,64 @@ static void turn(const float *from, float *to, size_t rows, size_t columns)
     }
 }
 
-// Puts the transpose of a matrix in its place.
-static int turn_values(float **values, int64_t dims[2], size_t n, const char *name, struct error *err)
+// The part of an order that stays in front, and whether the rest only changes places with what is behind it: the axes
+// from `split` on come before those between.
+static bool is_turn(const struct arrangement *as, int *fixed, int *split)
 {
-    float *turned = malloc(n ? n * sizeof *turned : 1);
-    if (!turned)
+    int n = as->rank, i = 0;
+    while (i < n && as->axes[i] == i)
+        i++;
+    *fixed = i;
+    *split = i < n ? as->axes[i] : n;
+    for (int k = i; k < n; k++) {
+        int want = *split + (k - i);
+        if (as->axes[k] != (want < n ? want : want - n + i))
+            return false;
+    }
+    return true;
+}
+
+// Elements of `from`, a tensor of these dimensions, in the order of the arrangement.
+static void reorder(const struct arrangement *as, const int64_t *dims, const float *from, float *to, size_t n)
+{
+    size_t stride[SHAPE_MAX_RANK], at[SHAPE_MAX_RANK] = {0}, place = 0, steps = 1;
+    for (int d = as->rank - 1; d >= 0; d--) {
+        stride[d] = steps;
+        steps *= (size_t)dims[d];
+    }
+    for (size_t i = 0; i < n; i++) {
+        to[i] = from[place];
+        for (int d = as->rank - 1; d >= 0; d--) { // the next index, the last axis first
+            int axis = as->axes[d];
+            place += stride[axis];
+            if (++at[d] < (size_t)dims[axis])
+                break;
+            place -= stride[axis] * (size_t)dims[axis];
+            at[d] = 0;
+        }
+    }
+}
+
+// Puts a tensor's elements in the order in which its codes are made.
+static int arrange_values(const struct arrangement *as, const int64_t *dims, float **values, size_t n, const char *name,
+                          struct error *err)
+{
+    int fixed, split;
+    bool turns = is_turn(as, &fixed, &split);
+    if (fixed == as->rank)
+        return 0;
+    float *out = malloc(n ? n * sizeof *out : 1);
+    if (!out)
         return error_set(err, ERR_MEMORY, name, "no memory for %zu values", n);
-    turn(*values, turned, (size_t)dims[0], (size_t)dims[1]);
+    size_t rows = 1, columns = 1;
+    for (int d = fixed; d < as->rank; d++)
+        *(d < split ? &rows : &columns) *= (size_t)dims[d];
+    if (!turns)
+        reorder(as, dims, *values, out, n);
+    for (size_t i = 0; turns && i < n; i += rows * columns)
+        turn(*values + i, out + i, rows, columns);
     free(*values);
-    *values = turned;
-    int64_t rows = dims[0];
-    dims[0] = dims[1];
-    dims[1] = rows;
+    *values = out;
     return 0;
 }
 
@@ -204,23 +275,23 @@ static int turn_values(float **values, int64_t dims[2], size_t n, const char *na
 static int convert_sources(const struct checkpoint *c, const struct binding *b, const struct shape *s, void *dst,
                            void *scales, struct quant_stats *stats, struct error *err)
 {
-    int64_t dims[2];
+    int64_t sizes[3];
     size_t n;
-    source_dims(c, b, s, dims);
-    if (!size_product(dims, 2, &n) || n > SIZE_MAX / sizeof(float))
+    source_sizes(c, b, s, sizes);
+    if (!size_product(sizes, 3, &n) || n > SIZE_MAX / sizeof(float))
         return error_set(err, ERR_INPUT, b->sources[0], "is too large to convert");
     float *values = malloc(n ? n * sizeof *values : 1);
     if (!values)
         return error_set(err, ERR_MEMORY, b->sources[0], "no memory for %zu values", n);
     int rc = read_sources(c, b, DT_F32, values, err);
-    if (!rc && is_turned(b))
-        rc = turn_values(&values, dims, n, b->sources[0], err);
+    if (!rc && is_arranged(b))
+        rc = arrange_values(&b->as, checkpoint_find(c, b->sources[0])->dims, &values, n, b->sources[0], err);
     if (!rc && b->part == BIND_VALUES) {
         struct quant_stats ignored;
-        rc = quantize_float(b->store, dims, 2, 0, values, dst, stats ? stats : &ignored, b->sources[0], err);
+        rc = quantize_float(b->store, sizes + 1, 2, 0, values, dst, stats ? stats : &ignored, b->sources[0], err);
     } else if (!rc) {
         bool codes = b->part == BIND_CODES;
-        rc = make_codes(b, values, dims, codes ? dst : NULL, codes ? scales : dst, stats, err);
+        rc = make_codes(b, values, sizes, codes ? dst : NULL, codes ? scales : dst, stats, err);
     }
     free(values);
     return rc;

@@ -20,10 +20,18 @@ enum granularity { GRAIN_TENSOR, GRAIN_CHANNEL, GRAIN_GROUP };
 
 #define BIND_MAX_SOURCES 4
 
+// How a weight's axes lie in its codes: `axes` names them in that order, of which the first n_stack count matrices that
+// lie one behind the other, the next n_rows are rows (together one dimension), and the others are columns (one, too).
+// rank 0: as they are, [rows, columns].
+struct arrangement {
+    int rank, n_stack, n_rows;
+    uint8_t axes[SHAPE_MAX_RANK];
+};
+
 // How the bytes of a weight are made from the checkpoint: the sources (rank-equal tensors) are concatenated along axis
-// 0, then stored as `part` says. Rank-2 weights are [rows, columns] as the checkpoint stores them; for a product the
-// rows are the output channels and the columns are contracted, for a table the rows are looked up. Both quantise per
-// row or in groups along a row.
+// 0, then stored as `part` says. Codes and scales are made of [stack..., rows, columns]; for a product the rows are the
+// output channels and the columns are contracted, for a table the rows are looked up. Both quantise per row or in
+// groups along a row; each matrix of a stack by itself. Values lie as in the checkpoint.
 struct binding {
     int n_sources;                         // 0: not from a checkpoint (an input)
     const char *sources[BIND_MAX_SOURCES]; // tensor names
@@ -33,9 +41,7 @@ struct binding {
     enum granularity grain; // one scale per tensor, row, or group along the row
     int64_t group;          // elements per group for GRAIN_GROUP
     bool packed;            // two s4 codes in a u8 along the row, low nibble first
-    // The weight is a matrix [k, n] whose rows are contracted (x by w, as JAX has it): its values lie so, but codes and
-    // scales are made of its transpose [n, k] and quantise as above.
-    bool columns;
+    struct arrangement as;  // of codes and scales
 };
 
 struct parameter {

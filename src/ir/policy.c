@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ir/weight_view.h"
 #include "num/quantize.h"
 
 struct preset {
@@ -498,40 +499,31 @@ void policy_static_scale(const struct policy *p, struct activation_range r, floa
     *zero = point;
 }
 
-int module_orient_weights(struct module *m, struct error *err)
+// Whether some weight is a matrix, or a stack of them, whose contracted elements groups of this many do not divide; 0:
+// whether there is any.
+static bool any_matrix(const struct module *m, int64_t group)
 {
-    enum { ROWS = 1, COLUMNS = 2 };
-    uint8_t *votes = arena_new(m->arena, uint8_t, m->n_instructions, err);
-    if (!votes)
-        return ERR_MEMORY;
-    for (int i = 0; i < m->n_instructions; i++) {
-        const struct instruction *in = &m->instructions[i];
-        if (in->op == OP_GATHER)
-            votes[in->operands[0]] |= ROWS;
-        if (in->op != OP_DOT)
-            continue;
-        bool one = in->dot.n_batch == 0 && in->dot.n_contract == 1;
-        votes[in->operands[0]] |= one && in->dot.lhs_contract[0] == 0 ? COLUMNS : ROWS;
-        votes[in->operands[1]] |= one && in->dot.rhs_contract[0] == 0 ? COLUMNS : ROWS;
+    struct views views;
+    struct arena scratch;
+    bool found = false;
+    arena_init(&scratch);
+    int known = views_find(&views, m, &scratch, NULL) ? 0 : m->n_instructions;
+    for (int i = 0; i < known && !found; i++) {
+        if (views.axes[i] && views.of[i])
+            found = !group || views_extent(&views, views.of[i], AXIS_CONTRACTED) % group;
     }
-    for (int i = 0; i < m->n_parameters; i++) {
-        struct parameter *p = &m->parameters[i];
-        p->binding.columns = p->role == ROLE_WEIGHT && m->instructions[p->instruction].shape.rank == 2 &&
-                             votes[p->instruction] == COLUMNS;
-    }
-    return 0;
+    arena_release(&scratch);
+    return found;
+}
+
+bool module_has_matrices(const struct module *m)
+{
+    return any_matrix(m, 0);
 }
 
 bool module_group_fits(const struct module *m, int64_t group)
 {
-    for (int i = 0; i < m->n_parameters; i++) {
-        const struct parameter *p = &m->parameters[i];
-        const struct shape *s = &m->instructions[p->instruction].shape;
-        if (p->role == ROLE_WEIGHT && s->rank == 2 && dtype_is_float(s->dtype) &&
-            s->dims[p->binding.columns ? 0 : 1] % group)
-            return false;
-    }
-    return true;
+    return !any_matrix(m, group);
 }
 
 int module_groups(const struct module *m, const char **groups, int max)

@@ -106,10 +106,8 @@ int module_activations(const struct module *m, struct activation *out, int max);
 // [i,0,k], and how many are below minus thresholds [i,1,k].
 int module_calibration(const struct module *from, int steps, struct module *to, struct error *err);
 
-// Says of every weight matrix whether its rows or its columns are output channels (binding.columns): columns where all
-// products contract the first dimension, as x @ w does, and nothing looks its rows up. To be called once the roles of
-// the parameters are known, before any policy.
-int module_orient_weights(struct module *m, struct error *err);
+// Whether some weight is a matrix, or a stack of matrices, which codes can be made of.
+bool module_has_matrices(const struct module *m);
 
 // Whether groups of this many elements divide the contracted dimension of every weight matrix.
 bool module_group_fits(const struct module *m, int64_t group);

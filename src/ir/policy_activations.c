@@ -11,41 +11,6 @@
 #define MAX_CHUNK     32  // values in one concatenation
 #define UNSIGNED_ZERO 128 // u8 codes less this are s8 codes
 
-bool pass_is_matrix_weight(const struct module *m, int value)
-{
-    const struct instruction *in = &m->instructions[value];
-    return in->op == OP_PARAMETER && m->parameters[in->parameter].role == ROLE_WEIGHT && in->shape.rank == 2 &&
-           dtype_is_float(in->shape.dtype);
-}
-
-bool pass_is_columns(const struct module *m, int value)
-{
-    const struct instruction *in = &m->instructions[value];
-    return in->op == OP_PARAMETER && m->parameters[in->parameter].binding.columns;
-}
-
-// Whether operand w of a product is such a weight, and the last dimension of the other one is contracted with it.
-static bool contracts_weight(const struct module *m, int x, int x_contract, int w, int w_contract)
-{
-    return pass_is_matrix_weight(m, w) && w_contract == (pass_is_columns(m, w) ? 0 : 1) &&
-           x_contract == m->instructions[x].shape.rank - 1;
-}
-
-bool pass_is_linear(const struct module *m, const struct instruction *in, struct linear *out)
-{
-    if (in->op != OP_DOT || !dtype_is_float(in->shape.dtype) || in->dot.n_batch != 0 || in->dot.n_contract != 1)
-        return false;
-    int first = in->operands[0], second = in->operands[1];
-    int lhs = in->dot.lhs_contract[0], rhs = in->dot.rhs_contract[0];
-    if (contracts_weight(m, first, lhs, second, rhs))
-        *out = (struct linear){first, second, false};
-    else if (contracts_weight(m, second, rhs, first, lhs))
-        *out = (struct linear){second, first, true};
-    else
-        return false;
-    return true;
-}
-
 // The input that says which tokens are padding, [batch, seq]; -1 when there is none.
 static int find_mask(const struct module *m)
 {
@@ -58,28 +23,54 @@ static int find_mask(const struct module *m)
     return -1;
 }
 
-static int64_t rows_of(const struct shape *s)
-{
-    return s->rank && s->dims[s->rank - 1] ? shape_elements(s) / s->dims[s->rank - 1] : 0;
-}
-
 int module_activations(const struct module *m, struct activation *out, int max)
 {
     int n = 0, mask = find_mask(m);
     int64_t tokens = mask >= 0 ? shape_elements(&m->instructions[mask].shape) : -1;
-    for (int i = 0; i < m->n_instructions; i++) {
+    struct views views;
+    struct arena scratch;
+    arena_init(&scratch);
+    int known = views_find(&views, m, &scratch, NULL) ? 0 : m->n_instructions;
+    for (int i = 0; i < known; i++) {
         const struct instruction *in = &m->instructions[i];
         struct linear l;
-        if (!pass_is_linear(m, in, &l))
+        if (!views_linear(&views, in, &l))
             continue;
         if (n < max) {
-            const struct shape *x = &m->instructions[l.x].shape;
-            out[n] = (struct activation){i, in->scope, in->group, rows_of(x), x->dims[x->rank - 1], false};
-            out[n].masked = out[n].rows == tokens;
+            int64_t columns = views_contracted(&views, &l);
+            int64_t rows = columns ? shape_elements(&m->instructions[l.x].shape) / columns : 0;
+            out[n] = (struct activation){i, in->scope, in->group, rows, columns, false};
+            out[n].masked = rows == tokens && l.in_place && !l.folded;
         }
         n++;
     }
+    arena_release(&scratch);
     return n;
+}
+
+int pass_arrange(struct builder *b, const struct linear *l, int x)
+{
+    if (!l->in_place)
+        x = build_transpose(b, x, l->x_order);
+    struct shape shape = *builder_shape(b, x);
+    if (l->n_contract == 1)
+        return x;
+    int rank = shape.rank - l->n_contract;
+    int64_t columns = 1;
+    for (int d = rank; d < shape.rank; d++)
+        columns *= shape.dims[d];
+    shape.dims[rank] = columns;
+    return build_reshape(b, x, rank + 1, shape.dims);
+}
+
+int pass_spread_channels(struct builder *b, int x, int n_stack, int like)
+{
+    struct shape from = *builder_shape(b, x), to = *builder_shape(b, like);
+    int map[SHAPE_MAX_RANK];
+    for (int d = 0; d < from.rank; d++)
+        map[d] = d < n_stack ? d : to.rank - 1;
+    to.dtype = from.dtype;
+    return build_broadcast(b, x, to, map);
 }
 
 static const int all_dims[SHAPE_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -87,6 +78,11 @@ static const int all_dims[SHAPE_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
 static int reduce_all(struct builder *b, enum opcode reducer, int x)
 {
     return build_reduce(b, reducer, x, all_dims, builder_shape(b, x)->rank);
+}
+
+static int64_t rows_of(const struct shape *s)
+{
+    return s->rank && s->dims[s->rank - 1] ? shape_elements(s) / s->dims[s->rank - 1] : 0;
 }
 
 // Predicate of x's shape: true where the row is a token and no padding; -1 when rows are no tokens.
@@ -152,7 +148,7 @@ static int find_scale(struct pass *s, int x, int *zero)
 }
 
 // x became codes; `over` is where a value lay beyond them, `gone` where one that was not zero now stands for zero.
-static void count_loss(struct pass *s, int x, int over, int gone)
+static void count_loss(struct pass *s, int x, bool tokens, int over, int gone)
 {
     struct builder *b = &s->w.b;
     if (!s->instrument)
@@ -161,7 +157,7 @@ static void count_loss(struct pass *s, int x, int over, int gone)
     pass_count(s, 1, build_unary(b, OP_NOT, build_unary(b, OP_IS_FINITE, x)));
     pass_count(s, 2,
                build_binary(b, OP_AND, build_compare(b, CMP_NE, x, build_splat(b, *builder_shape(b, x), 0)), gone));
-    int real = real_rows(b, s->mask, x);
+    int real = real_rows(b, tokens ? s->mask : -1, x);
     int counted = real < 0 ? over : build_binary(b, OP_AND, over, real);
     pass_count_activation(s, s->n_activations, reduce_all(b, OP_ADD, build_convert(b, counted, DT_S32)));
 }
@@ -169,7 +165,7 @@ static void count_loss(struct pass *s, int x, int over, int gone)
 // 8-bit floats: clamped, so that a cast that makes NaN or infinity of what is too large has nothing to do. What counts
 // as clipped is what rounds beyond the largest number: from half its spacing above it (a tie goes to the even code,
 // which is the largest number of E4M3 and the infinity of E5M2).
-static void quantise_float(struct pass *s, int x, int ratio, struct quantised *q)
+static void quantise_float(struct pass *s, int x, bool tokens, int ratio, struct quantised *q)
 {
     struct builder *b = &s->w.b;
     struct shape shape = *builder_shape(b, x);
@@ -183,10 +179,10 @@ static void quantise_float(struct pass *s, int x, int ratio, struct quantised *q
     int over = build_compare(b, e4m3 ? CMP_GT : CMP_GE, build_unary(b, OP_ABS, ratio),
                              build_splat(b, shape, e4m3 ? 464 : 61440));
     int back = build_convert(b, q->codes, DT_F32);
-    count_loss(s, x, over, build_compare(b, CMP_EQ, back, build_splat(b, shape, 0)));
+    count_loss(s, x, tokens, over, build_compare(b, CMP_EQ, back, build_splat(b, shape, 0)));
 }
 
-static void quantise_integer(struct pass *s, int x, int ratio, int zero, struct quantised *q)
+static void quantise_integer(struct pass *s, int x, bool tokens, int ratio, int zero, struct quantised *q)
 {
     struct builder *b = &s->w.b;
     struct shape shape = *builder_shape(b, x);
@@ -202,11 +198,11 @@ static void quantise_integer(struct pass *s, int x, int ratio, int zero, struct 
     if (!s->instrument)
         return;
     int over = build_binary(b, OP_OR, build_compare(b, CMP_GT, code, high), build_compare(b, CMP_LT, code, low));
-    count_loss(s, x, over, build_compare(b, CMP_EQ, q->whole, wide_zero));
+    count_loss(s, x, tokens, over, build_compare(b, CMP_EQ, q->whole, wide_zero));
 }
 
 // The rule of num/quantize.h, on the device.
-static struct quantised quantise(struct pass *s, int x)
+static struct quantised quantise(struct pass *s, int x, bool tokens)
 {
     struct builder *b = &s->w.b;
     struct quantised q = {.zero = -1};
@@ -215,9 +211,9 @@ static struct quantised quantise(struct pass *s, int x)
     q.scale = find_scale(s, x, &zero);
     int ratio = build_binary(b, OP_DIVIDE, x, build_broadcast_leading(b, q.scale, x));
     if (dtype_is_float(s->policy->a))
-        quantise_float(s, x, ratio, &q);
+        quantise_float(s, x, tokens, ratio, &q);
     else
-        quantise_integer(s, x, ratio, zero, &q);
+        quantise_integer(s, x, tokens, ratio, zero, &q);
     pass_track_scales(s, q.scale);
     s->n_activations++;
     return q;
@@ -238,22 +234,35 @@ static int exact_dot(struct pass *s, const struct instruction *in, int x, int w,
         return pass_dot(s, in, x, w, DT_S32);
     for (int64_t i = 0; i < blocks; i++) {
         int64_t from = columns * i / blocks, to = columns * (i + 1) / blocks;
-        int part = pass_dot(s, in, build_slice_axis(b, x, last, from, to), build_slice_axis(b, w, 1, from, to), DT_S32);
+        int part = pass_dot(s, in, build_slice_axis(b, x, last, from, to),
+                            build_slice_axis(b, w, in->dot.rhs_contract[0], from, to), DT_S32);
         part = build_convert(b, part, DT_S64);
         sum = i ? build_binary(b, OP_ADD, sum, part) : part;
     }
     return sum;
 }
 
+// What codes give, [stack..., channels], with the stack in the order of the product.
+static int in_order(struct builder *b, const struct instruction *in, int x)
+{
+    int order[SHAPE_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+    bool same = true;
+    for (int k = 0; k < in->dot.n_batch; k++) {
+        order[k] = in->dot.rhs_batch[k];
+        same &= order[k] == k;
+    }
+    return same ? x : build_transpose(b, x, order);
+}
+
 // sums + factor * (the sum of each channel's weights), where factor is s32: per row, one, or a constant.
-static int add_weight_sums(struct pass *s, int sums, int w, int factor)
+static int add_weight_sums(struct pass *s, const struct instruction *in, int sums, int w, int factor)
 {
     struct builder *b = &s->w.b;
     enum dtype type = builder_shape(b, sums)->dtype;
-    const int one = 1;
-    int total = build_reduce(b, OP_ADD, build_convert(b, build_convert(b, w, DT_S32), type), &one, 1);
+    int total = build_reduce(b, OP_ADD, build_convert(b, build_convert(b, w, DT_S32), type), in->dot.rhs_contract, 1);
+    total = pass_spread_channels(b, in_order(b, in, total), in->dot.n_batch, sums);
     int by = build_broadcast_leading(b, build_convert(b, factor, type), sums);
-    return build_binary(b, OP_ADD, sums, build_binary(b, OP_MULTIPLY, by, build_broadcast_trailing(b, total, sums)));
+    return build_binary(b, OP_ADD, sums, build_binary(b, OP_MULTIPLY, by, total));
 }
 
 // s16 codes as 256 * high + low + 128, with halves of 8 bits.
@@ -266,7 +275,7 @@ static int dot_of_halves(struct pass *s, const struct instruction *in, int whole
     int highs = build_convert(b, exact_dot(s, in, build_convert(b, high, DT_S8), w, UNSIGNED_ZERO), DT_S64);
     int lows = build_convert(b, exact_dot(s, in, build_convert(b, low, DT_S8), w, UNSIGNED_ZERO), DT_S64);
     int sums = build_binary(b, OP_ADD, build_binary_scalar(b, OP_MULTIPLY, highs, 256), lows);
-    return add_weight_sums(s, sums, w, build_splat(b, SHAPE(DT_S32), UNSIGNED_ZERO));
+    return add_weight_sums(s, in, sums, w, build_splat(b, SHAPE(DT_S32), UNSIGNED_ZERO));
 }
 
 // sum over k of (code - zero) * w: sum of code * w, less zero times the sum of w. Weights have no zero point.
@@ -285,13 +294,13 @@ static int integer_sums(struct pass *s, const struct instruction *in, const stru
         zero = build_binary_scalar(b, OP_SUBTRACT, zero, UNSIGNED_ZERO);
         top = UNSIGNED_ZERO;
     }
-    return add_weight_sums(s, exact_dot(s, in, codes, w, top), w, build_unary(b, OP_NEGATE, zero));
+    return add_weight_sums(s, in, exact_dot(s, in, codes, w, top), w, build_unary(b, OP_NEGATE, zero));
 }
 
-int pass_quantised_linear(struct pass *s, const struct instruction *in, int x, int codes, int scales)
+int pass_quantised_linear(struct pass *s, const struct instruction *in, int x, bool tokens, int codes, int scales)
 {
     struct builder *b = &s->w.b;
-    struct quantised q = quantise(s, x);
+    struct quantised q = quantise(s, x, tokens);
     int sums;
     if (!dtype_is_float(s->policy->op)) {
         sums = integer_sums(s, in, &q, codes);
@@ -301,7 +310,8 @@ int pass_quantised_linear(struct pass *s, const struct instruction *in, int x, i
     }
     sums = build_convert(b, sums, DT_F32);
     sums = build_binary(b, OP_MULTIPLY, sums, build_broadcast_leading(b, q.scale, sums));
-    return build_binary(b, OP_MULTIPLY, sums, build_broadcast_trailing(b, scales, sums));
+    return scales < 0 ? sums
+                      : build_binary(b, OP_MULTIPLY, sums, pass_spread_channels(b, scales, in->dot.n_batch, sums));
 }
 
 // ---- results that hold a row per activation
@@ -376,8 +386,11 @@ static int calibration_row(struct rewrite *w, int at, int steps)
 int module_calibration(const struct module *from, int steps, struct module *to, struct error *err)
 {
     struct rewrite w;
+    struct views views;
     int n = module_activations(from, NULL, 0), mask = find_mask(from), at = 0, thresholds = -1;
     int *rows = arena_new(to->arena, int, n, err), rc = rows ? rewrite_init(&w, from, to, err) : ERR_MEMORY;
+    if (!rc)
+        rc = views_find(&views, from, to->arena, err);
     if (rc)
         return rc;
     if (!n)
@@ -389,10 +402,10 @@ int module_calibration(const struct module *from, int steps, struct module *to, 
         const struct instruction *in = &from->instructions[i];
         struct linear l;
         w.map[i] = rewrite_copy(&w, in);
-        if (!pass_is_linear(from, in, &l))
+        if (!views_linear(&views, in, &l))
             continue;
-        int x = build_convert(b, w.map[l.x], DT_F32);
-        int real = real_rows(b, mask < 0 ? -1 : w.map[mask], x);
+        int x = pass_arrange(b, &l, build_convert(b, w.map[l.x], DT_F32));
+        int real = real_rows(b, mask < 0 || !l.in_place || l.folded ? -1 : w.map[mask], x);
         if (real >= 0)
             x = build_select(b, real, x, build_splat(b, *builder_shape(b, x), 0));
         if (steps > 0)

@@ -77,8 +77,7 @@ static int converted_before(const struct pass *s, int x, enum dtype to)
     return -1;
 }
 
-// Converts a float to another float type, and counts what that loses where the type does not hold every value.
-static int narrow(struct pass *s, int x, enum dtype to)
+int pass_narrow(struct pass *s, int x, enum dtype to)
 {
     enum dtype from = builder_shape(&s->w.b, x)->dtype;
     if (from == to || !dtype_is_float(from) || dtype_bits(to) > dtype_bits(from))
@@ -91,126 +90,18 @@ static int narrow(struct pass *s, int x, enum dtype to)
     return y;
 }
 
-// ---- weights
-
-static int weight_parameter(struct pass *s, const struct parameter *p, struct shape shape, enum bind_part part)
-{
-    struct binding bind = p->binding;
-    bind.part = part;
-    bind.store = shape.dtype;
-    bind.code = s->policy->w;
-    bind.grain = s->policy->w_grain;
-    bind.group = s->policy->w_group;
-    bind.packed = part == BIND_CODES && s->policy->w == DT_S4;
-    return build_parameter(&s->w.b, ROLE_WEIGHT, p->name, shape, &bind);
-}
-
-static int quantised_weight(struct pass *s, int old, struct error *err)
-{
-    const struct instruction *in = &s->w.from->instructions[old];
-    const struct parameter *p = &s->w.from->parameters[in->parameter];
-    const struct policy *y = s->policy;
-    bool turned = p->binding.columns;
-    struct shape codes = in->shape, scales = {.dtype = DT_F32, .rank = 1, .dims = {in->shape.dims[turned ? 1 : 0]}};
-    int64_t columns = in->shape.dims[turned ? 0 : 1];
-    codes.dims[0] = scales.dims[0];
-    codes.dims[1] = columns;
-    if (y->w_grain == GRAIN_TENSOR)
-        scales.rank = 0;
-    if (y->w_grain == GRAIN_GROUP) {
-        if (columns % y->w_group)
-            return error_set(err, ERR_USAGE, p->name, "its %" PRId64 " %s are not a multiple of the group of %" PRId64,
-                             columns, turned ? "rows" : "columns", y->w_group);
-        scales.rank = 2;
-        scales.dims[1] = columns / y->w_group;
-    }
-    codes.dtype = y->w;
-    if (y->w == DT_S4) {
-        if (columns % 2)
-            return error_set(err, ERR_USAGE, p->name, "its %" PRId64 " %s cannot be packed two to a byte", columns,
-                             turned ? "rows" : "columns");
-        codes.dtype = DT_U8;
-        codes.dims[1] = columns / 2;
-    }
-    s->codes[old] = weight_parameter(s, p, codes, BIND_CODES);
-    s->scales[old] = weight_parameter(s, p, scales, BIND_SCALES);
-    return 0;
-}
-
-// Two codes in every byte of the last dimension, low nibble first, to s8.
-static int unpack(struct pass *s, int packed)
-{
-    struct builder *b = &s->w.b;
-    int x = build_bitcast_convert(b, packed, DT_S8);
-    struct shape one = *builder_shape(b, x), flat = one;
-    int four = build_splat(b, one, 4), rank = one.rank;
-    one.dims[one.rank++] = 1;
-    int low = build_binary(b, OP_SHIFT_RIGHT_ARITHMETIC, build_binary(b, OP_SHIFT_LEFT, x, four), four);
-    int high = build_binary(b, OP_SHIFT_RIGHT_ARITHMETIC, x, four);
-    int both[2] = {build_reshape(b, low, one.rank, one.dims), build_reshape(b, high, one.rank, one.dims)};
-    flat.dims[rank - 1] *= 2;
-    return build_reshape(b, build_concatenate(b, both, 2, rank), rank, flat.dims);
-}
-
-static int as_s8(struct pass *s, int codes)
-{
-    return builder_shape(&s->w.b, codes)->dtype == DT_U8 ? unpack(s, codes) : codes;
-}
-
-// codes [..., row] times scales ([...] or [..., row/group]) in f32.
-static int dequantise(struct pass *s, int codes, int scales)
-{
-    struct builder *b = &s->w.b;
-    int x = build_convert(b, as_s8(s, codes), DT_F32);
-    struct shape full = *builder_shape(b, x);
-    if (s->policy->w_grain != GRAIN_GROUP)
-        return build_binary(b, OP_MULTIPLY, x, build_broadcast_leading(b, scales, x));
-    struct shape split = full;
-    split.dims[split.rank - 1] = full.dims[full.rank - 1] / s->policy->w_group;
-    split.dims[split.rank++] = s->policy->w_group;
-    x = build_reshape(b, x, split.rank, split.dims);
-    x = build_binary(b, OP_MULTIPLY, x, build_broadcast_leading(b, scales, x));
-    return build_reshape(b, x, full.rank, full.dims);
-}
-
-static bool weights_are_codes(const struct pass *s)
-{
-    return policy_has_scales(s->policy->w);
-}
-
-// Kernels of convolutions: stored like weights, or as wide floats where weights are codes.
-static enum dtype kernel_type(const struct pass *s)
-{
-    return weights_are_codes(s) ? s->policy->op_inner : s->policy->w;
-}
-
 // Parameters keep their place at the front of the program, in the order of the original.
 static int pass_parameter(struct pass *s, int i, struct error *err)
 {
     const struct instruction *in = &s->w.from->instructions[i];
     const struct parameter *p = &s->w.from->parameters[in->parameter];
     enter(s, in);
-    if (p->role != ROLE_WEIGHT || !dtype_is_float(in->shape.dtype)) {
-        s->w.map[i] = rewrite_copy(&s->w, in);
-        if (p->role == ROLE_INPUT && strcmp(p->name, "attention_mask") == 0)
-            s->mask = s->w.map[i];
-        return 0;
-    }
-    bool matrix = pass_is_matrix_weight(s->w.from, i);
-    if (matrix && weights_are_codes(s))
-        return quantised_weight(s, i, err);
-    enum dtype store = matrix ? s->policy->w : in->shape.rank > 2 ? kernel_type(s) : s->policy->vectors;
-    s->w.map[i] = weight_parameter(s, p, shape_with_dtype(in->shape, store), BIND_VALUES);
+    if (p->role == ROLE_WEIGHT && dtype_is_float(in->shape.dtype))
+        return pass_weight(s, i, err);
+    s->w.map[i] = rewrite_copy(&s->w, in);
+    if (p->role == ROLE_INPUT && strcmp(p->name, "attention_mask") == 0)
+        s->mask = s->w.map[i];
     return 0;
-}
-
-// A weight in an operation that is neither a product nor a table lookup.
-static int operand(struct pass *s, int old)
-{
-    if (s->codes[old] < 0)
-        return s->w.map[old];
-    int x = dequantise(s, s->codes[old], s->scales[old]);
-    return pass_is_columns(s->w.from, old) ? build_transpose(&s->w.b, x, (const int[]){1, 0}) : x;
 }
 
 // ---- products
@@ -226,90 +117,36 @@ int pass_dot(struct pass *s, const struct instruction *in, int x, int y, enum dt
     }
     int sums = build_dot(b, x, y, in->dot.n_batch, in->dot.lhs_batch, in->dot.rhs_batch, in->dot.n_contract,
                          in->dot.lhs_contract, in->dot.rhs_contract, widen ? DT_F32 : result);
-    return widen ? narrow(s, sums, result) : sums;
+    return widen ? pass_narrow(s, sums, result) : sums;
 }
 
-// x by codes [n, k]: [..., n].
-static int pass_coded_linear(struct pass *s, const struct instruction *in, int x, int w)
+enum dtype pass_float_sums(const struct pass *s)
 {
-    struct builder *b = &s->w.b;
-    const struct policy *p = s->policy;
-    int scales = s->scales[w];
-    struct instruction plain = *in; // whichever way the weight lies
-    plain.dot.lhs_contract[0] = builder_shape(b, x)->rank - 1;
-    plain.dot.rhs_contract[0] = 1;
-    if (policy_has_scales(p->op))
-        return pass_quantised_linear(s, &plain, x, s->codes[w], scales);
-    if (p->w_grain == GRAIN_GROUP) {
-        int weight = narrow(s, dequantise(s, s->codes[w], scales), p->op);
-        return pass_dot(s, &plain, narrow(s, x, p->op), weight, p->acc);
-    }
-    int sums = pass_dot(s, &plain, narrow(s, x, p->op), build_convert(b, as_s8(s, s->codes[w]), p->op), p->acc);
-    return build_binary(b, OP_MULTIPLY, sums, build_broadcast_trailing(b, narrow(s, scales, p->acc), sums));
+    return s->policy->acc == DT_S32 ? DT_F32 : s->policy->acc;
 }
 
-static int pass_linear(struct pass *s, const struct instruction *in, const struct linear *l)
-{
-    enum dtype op = s->policy->op;
-    int x = operand(s, l->x), perm[SHAPE_MAX_RANK];
-    if (!weights_are_codes(s)) {
-        x = narrow(s, x, op);
-        int w = narrow(s, s->w.map[l->w], op);
-        return pass_dot(s, in, l->weight_first ? w : x, l->weight_first ? x : w, s->policy->acc);
-    }
-    int y = pass_coded_linear(s, in, x, l->w), rank = builder_shape(&s->w.b, y)->rank;
-    for (int d = 0; d < rank; d++)
-        perm[d] = d ? d - 1 : rank - 1;
-    return l->weight_first && rank > 1 ? build_transpose(&s->w.b, y, perm) : y;
-}
-
-// Products of activations, and with weights in another place than build_linear's.
+// Products of activations, and with weights whose codes cannot be multiplied as they lie.
 static int pass_inner_product(struct pass *s, const struct instruction *in)
 {
-    enum dtype op = s->policy->op_inner, acc = s->policy->acc == DT_S32 ? DT_F32 : s->policy->acc;
-    int x = narrow(s, operand(s, in->operands[0]), op), y = narrow(s, operand(s, in->operands[1]), op);
-    return pass_dot(s, in, x, y, acc);
+    enum dtype op = s->policy->op_inner;
+    int x = pass_narrow(s, pass_operand(s, in->operands[0]), op);
+    int y = pass_narrow(s, pass_operand(s, in->operands[1]), op);
+    return pass_dot(s, in, x, y, pass_float_sums(s));
 }
 
 // Multiplies wide floats, as products of activations do: codes have scales per row, and a kernel's rows are no rows of
 // a product.
 static int pass_convolution(struct pass *s, const struct instruction *in)
 {
-    enum dtype op = s->policy->op_inner, acc = s->policy->acc == DT_S32 ? DT_F32 : s->policy->acc;
-    int x = narrow(s, operand(s, in->operands[0]), op), kernel = narrow(s, operand(s, in->operands[1]), op);
+    enum dtype op = s->policy->op_inner;
+    int x = pass_narrow(s, pass_operand(s, in->operands[0]), op);
+    int kernel = pass_narrow(s, pass_operand(s, in->operands[1]), op);
     struct instruction copy = *in;
     copy.operands = (int[2]){x, kernel};
-    copy.shape.dtype = acc;
+    copy.shape.dtype = pass_float_sums(s);
     copy.dot.precision = PRECISION_HIGHEST;
     copy.flags &= ~(unsigned)FLAG_STORE;
     return builder_append(&s->w.b, &copy);
-}
-
-static int pass_lookup(struct pass *s, const struct instruction *in)
-{
-    struct builder *b = &s->w.b;
-    int table = in->operands[0], rows = s->w.map[in->operands[1]];
-    if (s->codes[table] < 0 || pass_is_columns(s->w.from, table))
-        return build_gather(b, operand(s, table), rows);
-    int scales = s->scales[table];
-    if (builder_shape(b, scales)->rank)
-        scales = build_gather(b, scales, rows);
-    return dequantise(s, build_gather(b, s->codes[table], rows), scales);
-}
-
-// The rows of `in`, a slice of whole rows, from codes or scales.
-static int slice_rows(struct pass *s, const struct instruction *in, int x)
-{
-    if (!builder_shape(&s->w.b, x)->rank) // one scale for all of them
-        return x;
-    const int64_t limit[2] = {in->b[0], builder_shape(&s->w.b, x)->dims[1]};
-    return build_slice(&s->w.b, x, (const int64_t[2]){in->a[0], 0}, limit, (const int64_t[2]){in->c[0], 1});
-}
-
-static bool slices_rows_of_codes(const struct pass *s, const struct instruction *in)
-{
-    return in->op == OP_SLICE && s->codes[in->operands[0]] >= 0 && !pass_is_columns(s->w.from, in->operands[0]) &&
-           in->a[1] == 0 && in->c[1] == 1 && in->b[1] == s->w.from->instructions[in->operands[0]].shape.dims[1];
 }
 
 // ---- everything else
@@ -340,7 +177,8 @@ static enum dtype type_of_plain(const struct pass *s, const struct instruction *
 static int pass_bits(struct pass *s, const struct instruction *in)
 {
     struct instruction copy = *in;
-    int x = build_convert(&s->w.b, operand(s, in->operands[0]), s->w.from->instructions[in->operands[0]].shape.dtype);
+    int x =
+        build_convert(&s->w.b, pass_operand(s, in->operands[0]), s->w.from->instructions[in->operands[0]].shape.dtype);
     copy.operands = &x;
     copy.flags &= ~(unsigned)FLAG_STORE;
     x = builder_append(&s->w.b, &copy);
@@ -352,11 +190,11 @@ static int pass_plain(struct pass *s, const struct instruction *in)
     struct instruction copy = *in;
     int operands[OP_MAX_OPERANDS];
     for (int k = 0; k < in->n_operands; k++)
-        operands[k] = operand(s, in->operands[k]);
+        operands[k] = pass_operand(s, in->operands[k]);
     enum dtype type = type_of_plain(s, in, operands);
     for (int k = 0; k < in->n_operands; k++) {
         if (dtype_is_float(builder_shape(&s->w.b, operands[k])->dtype))
-            operands[k] = narrow(s, operands[k], type);
+            operands[k] = pass_narrow(s, operands[k], type);
     }
     copy.operands = operands;
     copy.flags &= ~(unsigned)FLAG_STORE;
@@ -379,7 +217,7 @@ static enum dtype handed_on(const struct pass *s, const struct instruction *owne
 
 static int hand_on(struct pass *s, const struct instruction *owner, int old)
 {
-    return narrow(s, operand(s, old), handed_on(s, owner, &s->w.from->instructions[old].shape));
+    return pass_narrow(s, pass_operand(s, old), handed_on(s, owner, &s->w.from->instructions[old].shape));
 }
 
 static int pass_region_parameter(struct pass *s, const struct instruction *in)
@@ -419,20 +257,22 @@ static int pass_instruction(struct pass *s, int i)
         return pass_region_parameter(s, in);
     if (in->op == OP_ELEMENT)
         return rewrite_copy(&s->w, in);
+    if (pass_is_coded(s, i)) {
+        pass_view(s, i);
+        return -1;
+    }
     if (in->op == OP_DOT && dtype_is_float(in->shape.dtype))
-        x = pass_is_linear(s->w.from, in, &l) ? pass_linear(s, in, &l) : pass_inner_product(s, in);
+        x = views_linear(&s->views, in, &l) ? pass_linear(s, in, &l) : pass_inner_product(s, in);
     else if (in->op == OP_BITCAST_CONVERT)
         x = pass_bits(s, in);
     else if (in->op == OP_CONVOLUTION)
         x = pass_convolution(s, in);
-    else if (slices_rows_of_codes(s, in))
-        x = dequantise(s, slice_rows(s, in, s->codes[in->operands[0]]), slice_rows(s, in, s->scales[in->operands[0]]));
-    else if (in->op == OP_GATHER && pass_is_matrix_weight(s->w.from, in->operands[0]))
+    else if (in->op == OP_GATHER && s->views.of[in->operands[0]])
         x = pass_lookup(s, in);
     else
         x = pass_plain(s, in);
-    if (in->flags & FLAG_STORE && dtype_is_float(in->shape.dtype))
-        x = builder_store(&s->w.b, narrow(s, x, s->policy->between));
+    if (in->flags & FLAG_STORE && dtype_is_float(in->shape.dtype) && !s->views.of[i]) // a weight is no activation
+        x = builder_store(&s->w.b, pass_narrow(s, x, s->policy->between));
     return x;
 }
 
@@ -471,6 +311,9 @@ int module_apply_policy(const struct module *from, const struct policy *p, bool 
     int rc = rewrite_init_once(&s.w, from, to, err);
     if (rc)
         return rc;
+    rc = views_find(&s.views, from, to->arena, err);
+    if (rc)
+        return rc;
     s.codes = arena_new(to->arena, int, n, err);
     s.scales = arena_new(to->arena, int, n, err);
     if (!s.codes || !s.scales)
@@ -486,10 +329,10 @@ int module_apply_policy(const struct module *from, const struct policy *p, bool 
             return err ? err->code : ERR_USAGE;
     }
     for (int i = 0; i < from->n_results; i++) {
-        int x = s.w.map[from->results[i]];
         enter(&s, &from->instructions[from->results[i]]);
+        int x = pass_operand(&s, from->results[i]);
         if (dtype_is_float(builder_shape(&s.w.b, x)->dtype))
-            x = narrow(&s, x, p->out);
+            x = pass_narrow(&s, x, p->out);
         build_result(&s.w.b, from->result_names[i], x);
     }
     if (instrument && s.n_groups > 0)

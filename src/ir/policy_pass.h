@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of the policy pass share: policy_pass.c walks the module, policy_activations.c makes products whose
-// activations are quantised.
+// What the files of the policy pass share: policy_pass.c walks the module, policy_weights.c stores weights and
+// multiplies by them, policy_activations.c makes products whose activations are quantised.
 #ifndef IR_POLICY_PASS_H
 #define IR_POLICY_PASS_H
 
 #include "ir/policy.h"
 #include "ir/rewrite.h"
+#include "ir/weight_view.h"
 
 #define PASS_MAX_GROUPS 64
 
@@ -16,7 +17,8 @@ enum { SUM_CLIPPED, SUM_NOT_FINITE, SUM_FLUSHED, SUM_SCALE_MIN, SUM_SCALE_MAX, S
 struct pass {
     struct rewrite w; // weights that are codes have no value of their own
     const struct policy *policy;
-    int *codes, *scales; // old weight parameter -> its new parameters, -1 until made
+    struct views views;  // of the module before
+    int *codes, *scales; // of each value that is a view of a weight stored as codes: what they are where it is; else -1
     bool instrument;
     const char *groups[PASS_MAX_GROUPS];
     int n_groups;
@@ -25,26 +27,45 @@ struct pass {
     int max_activations; // and how many there will be
 };
 
-bool pass_is_matrix_weight(const struct module *m, int value);
-// x [..., k] by a weight [n, k], as build_linear makes it, or [k, n] where the binding says columns; or the weight
-// first. There every row of codes gives one output, so that scales per row can be applied to the sums.
-struct linear {
-    int x, w;          // operands
-    bool weight_first; // the result is [n, ...] in place of [..., n]
-};
-bool pass_is_linear(const struct module *m, const struct instruction *in, struct linear *out);
-// Whether value, a parameter, is a weight whose columns are output channels.
-bool pass_is_columns(const struct module *m, int value);
+// ---- policy_pass.c
+
 // Adds up the true elements of a predicate in the group at hand: kind 0 clipped, 1 not finite, 2 flushed.
 void pass_count(struct pass *s, int kind, int predicate);
 void pass_track_scales(struct pass *s, int scales);
 // The same of values clipped of one activation, s32.
 void pass_count_activation(struct pass *s, int activation, int clipped);
+// Converts a float to another float type, and counts what that loses where the type does not hold every value.
+int pass_narrow(struct pass *s, int x, enum dtype to);
 // The product of `in` from x by y in `result`, f16 operands emulated where the policy says so.
 int pass_dot(struct pass *s, const struct instruction *in, int x, int y, enum dtype result);
-// The linear `in` (x first, the last dimension of both contracted) of x and a weight's codes (s8 or 8-bit floats) and
-// scales, by a policy that quantises activations: f32, scales applied.
-int pass_quantised_linear(struct pass *s, const struct instruction *in, int x, int codes, int scales);
+// What accumulates products whose operands are wide floats.
+enum dtype pass_float_sums(const struct pass *s);
+
+// ---- policy_weights.c
+
+bool pass_weights_are_codes(const struct pass *s);
+// Appends what a parameter, a weight, is stored as. ERR_USAGE when its groups or bytes do not come out even.
+int pass_weight(struct pass *s, int old, struct error *err);
+// Whether a value is a view of codes; then pass_view makes what it is of them, and it has no value in the map.
+bool pass_is_coded(const struct pass *s, int old);
+void pass_view(struct pass *s, int old);
+// The value, codes multiplied out.
+int pass_operand(struct pass *s, int old);
+// Rows of a table, looked up as codes where that can be.
+int pass_lookup(struct pass *s, const struct instruction *in);
+// The product of an activation and a weight.
+int pass_linear(struct pass *s, const struct instruction *in, const struct linear *l);
+
+// ---- policy_activations.c
+
+// x as [stack..., copies..., rows..., contracted].
+int pass_arrange(struct builder *b, const struct linear *l, int x);
+// [stack..., channels] or [stack...] as a value of like's shape, [stack..., rows..., channels].
+int pass_spread_channels(struct builder *b, int x, int n_stack, int like);
+// The product `in`, whose dimension numbers are those of x (see pass_arrange) and of a weight's codes (s8 or 8-bit
+// floats), by a policy that quantises activations: f32, the scales of both applied. scales -1: x has them in it. The
+// rows of x are tokens only when `tokens` says so.
+int pass_quantised_linear(struct pass *s, const struct instruction *in, int x, bool tokens, int codes, int scales);
 // The values clipped of all activations, s32[max_activations]; -1 when there are none.
 int pass_clipped(struct pass *s);
 

@@ -311,8 +311,6 @@ int exported_open(struct exported *e, const struct exported_options *o, struct c
         rc = open_weights(e, o, checkpoint, opened, arena, &names, err);
     if (!rc && o->weights)
         rc = give_weights(e, o, checkpoint, &names, arena, err);
-    if (!rc && o->weights)
-        rc = module_orient_weights(&e->module, err);
     if (!rc && o->inputs) {
         rc = npz_open(&z, o->inputs, err);
         if (!rc) {
@@ -400,16 +398,14 @@ int exported_check_policies(const struct exported *e, struct error *err)
 
 int exported_check_codes(const struct exported *e, const struct policy *p, struct error *err)
 {
-    bool weights = false, matrix = false;
-    for (int i = 0; i < e->n_arguments; i++) {
+    bool weights = false;
+    for (int i = 0; i < e->n_arguments; i++)
         weights |= e->arguments[i].role == ROLE_WEIGHT;
-        matrix |= e->arguments[i].role == ROLE_WEIGHT && e->arguments[i].shape.rank == 2;
-    }
-    if (!policy_has_scales(p->w) || matrix)
+    if (!policy_has_scales(p->w) || module_has_matrices(&e->module))
         return 0;
     return error_set(err, ERR_USAGE, p->name, "stores weight matrices as %s with scales, but %s has none: %s",
                      dtype_name(p->w), e->program.file.path,
-                     weights ? "its weights are vectors, or of more than two dimensions"
+                     weights ? "its weights are vectors, or kernels of convolutions"
                              : "say which arguments are weights (--weights FILE.safetensors, --weight-args N..M)");
 }
 

@@ -123,8 +123,7 @@ int program_module(const struct program *p, struct module *m, struct error *err)
 {
     struct hlo_import_options o = {
         .name = p->file.path, .first_weight = p->first_weight, .last_weight = p->last_weight};
-    int rc = hlo_import(&p->hlo, &o, m, err);
-    return rc ? rc : module_orient_weights(m, err);
+    return hlo_import(&p->hlo, &o, m, err);
 }
 
 bool program_is_f32(const struct module *m)

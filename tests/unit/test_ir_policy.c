@@ -362,12 +362,12 @@ TEST(ir_policy_pass_refuses_groups_that_do_not_fit)
     module_init(&m, &arena, "m");
     CHECK_INT(module_apply_policy(&f32, &p, false, &m, &err), ERR_USAGE);
     CHECK_STR(err.where, "odd.weight");
-    CHECK(strstr(err.message, "its 15 columns are not a multiple of the group of 32"));
+    CHECK(strstr(err.message, "its 15 contracted elements are not a multiple of the group of 32"));
     error_clear(&err);
     REQUIRE_OK(policy_parse(&p, "w=int4/channel", &err), &err);
     module_init(&m, &arena, "m");
     CHECK_INT(module_apply_policy(&f32, &p, false, &m, &err), ERR_USAGE);
-    CHECK(strstr(err.message, "its 15 columns cannot be packed two to a byte"));
+    CHECK(strstr(err.message, "its 15 contracted elements cannot be packed two to a byte"));
     arena_release(&arena);
 }
 
