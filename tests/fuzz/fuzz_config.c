@@ -37,8 +37,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct error e5 = {0};
     arena_init(&r.arena);
     if (ladder_reference_parse(&r, (const char *)data, size, "fuzz", &e5) == 0 &&
-        (!r.model || r.height < 0 || r.height > 4096 || r.steps > 1000))
+        (!r.model || !r.n_cases || r.at != r.cases))
         abort();
+    for (size_t i = 0; !e5.code && i < r.n_cases; i++) {
+        const struct ladder_case *c = &r.cases[i];
+        if (c->height < 0 || c->height > 4096 || c->steps > 1000 || c->n_references > LADDER_MAX_REFERENCES)
+            abort();
+    }
     arena_release(&r.arena);
     if (!e.code)
         return 0; // a model's configuration is not one of pooling
