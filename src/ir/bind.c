@@ -230,7 +230,7 @@ static bool is_turn(const struct arrangement *as, int *fixed, int *split)
 // Elements of `from`, a tensor of these dimensions, in the order of the arrangement.
 static void reorder(const struct arrangement *as, const int64_t *dims, const float *from, float *to, size_t n)
 {
-    size_t stride[SHAPE_MAX_RANK], at[SHAPE_MAX_RANK] = {0}, place = 0, steps = 1;
+    size_t stride[SHAPE_MAX_RANK] = {0}, at[SHAPE_MAX_RANK] = {0}, place = 0, steps = 1;
     for (int d = as->rank - 1; d >= 0; d--) {
         stride[d] = steps;
         steps *= (size_t)dims[d];

@@ -226,7 +226,8 @@ static int cut(struct pass *s, const struct instruction *in, int x)
     struct builder *b = &s->w.b;
     const struct weight_view *w = s->views.of[in->operands[0]];
     const struct view_factor *stack[SHAPE_MAX_RANK];
-    int n = views_factors(&s->views, w, AXIS_STACK, stack), starts[SHAPE_MAX_RANK];
+    int n = views_factors(&s->views, w, AXIS_STACK, stack);
+    int starts[SHAPE_MAX_RANK] = {0};
     int64_t from[SHAPE_MAX_RANK], to[SHAPE_MAX_RANK], step[SHAPE_MAX_RANK], sizes[SHAPE_MAX_RANK];
     struct shape shape = *builder_shape(b, x);
     bool dynamic = in->op == OP_DYNAMIC_SLICE, any = false;

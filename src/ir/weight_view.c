@@ -505,9 +505,9 @@ int views_find(struct views *v, const struct module *m, struct arena *a, struct 
     struct finding s = {v, m, a, (struct votes **)arena_alloc(a, n, sizeof(void *), err), err};
     if (!v->of || !v->axes || !s.votes)
         return ERR_MEMORY;
-    memset((void *)v->of, 0, n * sizeof *v->of);
-    memset((void *)v->axes, 0, n * sizeof *v->axes);
-    memset((void *)s.votes, 0, n * sizeof *s.votes);
+    memset((void *)v->of, 0, n * sizeof(void *));
+    memset((void *)v->axes, 0, n * sizeof(void *));
+    memset((void *)s.votes, 0, n * sizeof(void *));
     if (find_views(&s))
         return ERR_MEMORY;
     settle(&s);
