@@ -9,6 +9,7 @@
 #include <float.h>
 #include <string.h>
 
+#include "kernels/flash.h"
 #include "kernels/handlers.h"
 #include "kernels/onednn.h"
 #include "kernels/softmax.h"
@@ -85,6 +86,21 @@ static int attend(struct attention *a, int64_t head, int64_t n, struct threads *
 static int run_attention(void *context, struct threads *pool, struct error *err)
 {
     struct attention *a = context;
+    const struct flash whole = {.batch = a->batch,
+                                .tokens = a->tokens,
+                                .keys = a->keys,
+                                .heads = a->heads,
+                                .kv_heads = a->kv_heads,
+                                .dim = a->dim,
+                                .q = (const uint16_t *)(const void *)a->q,
+                                .k = (const uint16_t *)(const void *)a->k,
+                                .v = (const uint16_t *)(const void *)a->v,
+                                .visible = a->visible,
+                                .out = a->out,
+                                .out_type = a->out_type,
+                                .scale = a->scale};
+    if (a->type == DT_BF16 && flash_takes(&whole))
+        return flash_attend(&whole, pool, err);
     int64_t rows = SCORE_BYTES / 4 / a->keys / 16 * 16;
     rows = rows < 16 ? 16 : rows;
     rows = rows > a->tokens ? a->tokens : rows;
