@@ -280,7 +280,7 @@ static int convert_sources(const struct checkpoint *c, const struct binding *b, 
     source_sizes(c, b, s, sizes);
     if (!size_product(sizes, 3, &n) || n > SIZE_MAX / sizeof(float))
         return error_set(err, ERR_INPUT, b->sources[0], "is too large to convert");
-    float *values = malloc(n ? n * sizeof *values : 1);
+    float *values = calloc(n ? n : 1, sizeof *values);
     if (!values)
         return error_set(err, ERR_MEMORY, b->sources[0], "no memory for %zu values", n);
     int rc = read_sources(c, b, DT_F32, values, err);

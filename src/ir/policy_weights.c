@@ -172,7 +172,7 @@ static int multiply_out(struct pass *s, int old)
     const struct shape *shape = &s->w.from->instructions[old].shape;
     const struct view_factor *all[3 * SHAPE_MAX_RANK];
     int64_t sizes[SHAPE_MAX_RANK], single[SHAPE_MAX_RANK];
-    int n = 0, turned[SHAPE_MAX_RANK], dims[SHAPE_MAX_RANK], n_dims = 0, k = 0;
+    int n = 0, turned[SHAPE_MAX_RANK] = {0}, dims[SHAPE_MAX_RANK], n_dims = 0, k = 0;
     for (int i = 0; i < 3; i++)
         n += views_factors(&s->views, w, order[i], all + n);
     for (int i = 0; i < n; i++)
@@ -395,7 +395,7 @@ static int put_in_place(struct pass *s, const struct instruction *in, const stru
     const struct weight_view *w = s->views.of[l->w];
     const struct view_factor *made[SHAPE_MAX_RANK];
     struct shape shape = *builder_shape(b, y);
-    int rows = shape.rank - 1, order[SHAPE_MAX_RANK], n = 0, batch = l->n_stack + l->n_copies;
+    int rows = shape.rank - 1, order[SHAPE_MAX_RANK] = {0}, n = 0, batch = l->n_stack + l->n_copies;
     int n_made = views_factors(&s->views, w, l->folded ? AXIS_CONTRACTED : AXIS_OUTPUT, made);
     bool split = !channels_lie_so(s, l);
     if (split) {
