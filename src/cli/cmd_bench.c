@@ -133,8 +133,10 @@ static int print_text(struct cli *cli, const struct call *c, struct error *err)
     for (size_t i = 0; i < c->n; i++) {
         struct str line;
         str_init(&line);
+        str_add(&line, "kernels: ");
+        size_t empty = line.length;
         subject_kernels_text(&c->subjects[i].subject, &line);
-        if (line.length)
+        if (line.length > empty)
             wrap_text(&cli->out, line.text, 0, 2, cli->width);
         str_release(&line);
     }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/weight_view.h"
 
-#include <string.h>
-
 // What is known of a weight while its uses are looked at.
 struct votes {
     bool products;                      // some product multiplies it
@@ -505,9 +503,6 @@ int views_find(struct views *v, const struct module *m, struct arena *a, struct 
     struct finding s = {v, m, a, (struct votes **)arena_alloc(a, n, sizeof(void *), err), err};
     if (!v->of || !v->axes || !s.votes)
         return ERR_MEMORY;
-    memset((void *)v->of, 0, n * sizeof(void *));
-    memset((void *)v->axes, 0, n * sizeof(void *));
-    memset((void *)s.votes, 0, n * sizeof(void *));
     if (find_views(&s))
         return ERR_MEMORY;
     settle(&s);

@@ -146,7 +146,6 @@ static void workload(struct writer *w)
 // What of each policy's program our own kernels run.
 static void kernels(struct writer *w)
 {
-    static const char begin[] = "kernels: ";
     struct str all, one;
     if (strcmp(w->q->device->platform_name, "cpu") != 0)
         return;
@@ -158,8 +157,8 @@ static void kernels(struct writer *w)
             continue;
         str_clear(&one);
         subject_kernels_text(&p->subject, &one);
-        const char *says = one.length > sizeof begin - 1 ? one.text + sizeof begin - 1 : "none: not asked for";
-        str_addf(&all, "%s%s: %s", all.length ? "; " : "", p->policy.name, says);
+        str_addf(&all, "%s%s: %s", all.length ? "; " : "", p->policy.name,
+                 one.length ? str_text(&one) : "none: not asked for");
     }
     add(w, "own kernels", text(w, "%s", str_text(&all)), NULL);
     if (all.failed || one.failed)

@@ -318,13 +318,13 @@ void subject_kernels_text(const struct subject *s, struct str *out)
     size_t before = out->length;
     for (int k = 0; k < KERNEL_KINDS; k++) {
         if (s->kernels.count[k])
-            str_addf(out, "%s%d %s", out->length > before ? ", " : "kernels: ", s->kernels.count[k],
+            str_addf(out, "%s%d %s", out->length > before ? ", " : "", s->kernels.count[k],
                      kernel_name((enum kernel_kind)k));
     }
     if (i->no_kernels)
-        str_addf(out, "kernels: none (%s)", i->no_kernels);
+        str_addf(out, "none (%s)", i->no_kernels);
     else if (i->kernels)
-        str_addf(out, out->length > before ? " (%s)" : "kernels: none of use here (%s)", i->kernels);
+        str_addf(out, out->length > before ? " (%s)" : "none of use here (%s)", i->kernels);
 }
 
 // ---- instrumented run

@@ -64,7 +64,7 @@ int subject_open_bound(struct subject *s, const struct workload *w, const struct
 // "kernels": {"with": "oneDNN 3.2.0 (avx512_bf16), 2 threads" or null, "absent": why not or null, "calls": {"product":
 // 12}}: which kernels the program calls, and how often each.
 void subject_kernels_json(const struct subject *s, struct jw *w);
-// The same in words for a person: "kernels: 12 product (oneDNN ...)", "kernels: none (why)"; "" when not asked for.
+// The same in words for a person: "12 product (oneDNN ...)", "none (why)"; "" when not asked for.
 void subject_kernels_text(const struct subject *s, struct str *out);
 
 // Uploads one batch of texts, or one case of a program, as the inputs (frees the ones before).
