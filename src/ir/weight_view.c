@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/weight_view.h"
 
+#include <string.h>
+
 // What is known of a weight while its uses are looked at.
 struct votes {
-    bool products;                      // some product multiplies it
-    bool as_rows, as_columns;           // of rank 2: products contract axis 1, axis 0; a lookup of rows
+    bool products;                      // some product says what its axes are
+    bool in_rows;                       // rows of it are looked up
     bool whole;                         // something uses it as it is
     bool looked_up;                     // rows of it are cut out by an index outside of loops
     bool in_loop;                       // or inside of one
     int64_t rows;                       // cut out by number
     bool sliced[SHAPE_MAX_RANK];        // cut to one index along the axis
-    enum axis_class by[SHAPE_MAX_RANK]; // what the first product says
+    enum axis_class by[SHAPE_MAX_RANK]; // what products say
 };
 
 struct finding {
@@ -308,7 +310,7 @@ static void note_uses(const struct finding *s, const struct instruction *in, boo
     for (int k = 0; k < in->n_operands; k++) {
         const struct weight_view *x = s->v->of[in->operands[k]];
         if (x && in->op == OP_GATHER && k == 0 && !follows)
-            s->votes[x->weight]->as_rows = true;
+            s->votes[x->weight]->in_rows = true;
         if (x && !(follows && k == 0))
             note_whole(s, x);
     }
@@ -373,51 +375,67 @@ static bool is_product(const struct instruction *in)
     return in->op == OP_DOT && dtype_is_float(in->shape.dtype);
 }
 
+// Where two uses differ, what is their output along the first axis in which they do stays it: the rows of a matrix.
+static void take_side(struct votes *v, const enum axis_class *said)
+{
+    int d = 0;
+    while (d < SHAPE_MAX_RANK - 1 && v->by[d] == said[d])
+        d++;
+    bool better = v->by[d] == AXIS_CONTRACTED && said[d] == AXIS_OUTPUT;
+    for (int k = 0; k < SHAPE_MAX_RANK && v->products; k++)
+        better &= (v->by[k] == AXIS_STACK) == (said[k] == AXIS_STACK);
+    if (better || !v->products)
+        memcpy(v->by, said, sizeof v->by);
+    v->products = true;
+}
+
+// What a product says of the axes of its weight: nothing where it contracts none of them, or parts of one differently.
 static void vote(const struct finding *s, const struct instruction *in)
 {
-    bool second = s->v->of[in->operands[1]] != NULL;
+    bool second = s->v->of[in->operands[1]] != NULL, contracts = false;
     struct side side = side_of(in, second);
     const struct weight_view *w = s->v->of[side.w];
+    enum axis_class said[SHAPE_MAX_RANK] = {AXIS_OPEN};
     if (!w)
         return;
-    struct votes *votes = s->votes[w->weight];
-    bool first = !votes->products;
-    votes->products = true;
+    bool matrix = s->m->instructions[w->weight].shape.rank == 2; // which has no matrices in it
     for (int i = 0; i < w->n; i++) {
         const struct view_factor *f = &w->factors[i];
-        if (f->axis < 0 || f->size == 1)
-            continue;
         bool batch = is_in(f->dim, side.batch, in->dot.n_batch);
         bool contracted = is_in(f->dim, side.contract, in->dot.n_contract);
-        votes->as_rows |= batch || (contracted ? f->axis == 1 : f->axis == 0);
-        votes->as_columns |= !batch && (contracted ? f->axis == 0 : f->axis == 1);
-        if (first)
-            votes->by[f->axis] = batch ? AXIS_STACK : contracted ? AXIS_CONTRACTED : AXIS_OUTPUT;
+        contracts |= contracted && f->axis >= 0;
+        if (f->axis < 0 || f->size == 1)
+            continue;
+        enum axis_class one = batch && !matrix ? AXIS_STACK : contracted ? AXIS_CONTRACTED : AXIS_OUTPUT;
+        if (said[f->axis] && said[f->axis] != one)
+            return;
+        said[f->axis] = one;
     }
+    if (contracts)
+        take_side(s->votes[w->weight], said);
 }
 
-// A matrix has its rows as output channels, unless all products contract them. Vectors, a layer's each, lie in one
-// whose rows a loop cuts out, or all of which are cut out by number: of a table that is looked up some are.
-static void settle_matrix(struct weight_axes *a, const struct votes *v, int64_t rows, bool stacked_sources)
+// Whether the weight is cut into what lies along the axis. All rows of a matrix are, or a loop does it: of a table that
+// is looked up some are.
+static bool is_stacked(const struct votes *v, int axis, const struct shape *shape)
 {
-    bool columns = v->as_columns && !v->as_rows && !stacked_sources;
-    bool cut = v->sliced[0] && !v->sliced[1] && (v->in_loop || v->rows >= rows);
-    bool vectors = cut && !v->products && !v->whole && !v->looked_up && !v->as_rows;
-    a->kind = vectors ? WEIGHT_VECTOR : WEIGHT_MATRIX;
-    a->class[0] = vectors ? AXIS_STACK : columns ? AXIS_CONTRACTED : AXIS_OUTPUT;
-    a->class[1] = columns ? AXIS_OUTPUT : AXIS_CONTRACTED;
+    if (shape->rank > 2)
+        return v->sliced[axis];
+    bool rows = axis == 0 && v->sliced[0] && !v->sliced[1] && (v->in_loop || v->rows >= shape->dims[0]);
+    return rows && !v->products && !v->whole && !v->looked_up && !v->in_rows;
 }
 
-// Axes along which matrices lie are those that a product goes along in step with x, and those that are cut.
-static void settle_stack(struct weight_axes *a, const struct votes *v, int rank)
+// Axes along which matrices lie are those that a product goes along in step with x, and those that are cut. What is
+// left without a product are rows and columns.
+static void settle_one(struct weight_axes *a, const struct votes *v, const struct shape *shape)
 {
-    int left = rank, next = AXIS_OUTPUT;
-    for (int d = 0; d < rank; d++) {
-        a->class[d] = v->by[d] ? v->by[d] : v->sliced[d] ? AXIS_STACK : AXIS_OPEN;
+    int left = shape->rank, next = AXIS_OUTPUT;
+    for (int d = 0; d < shape->rank; d++) {
+        a->class[d] = v->by[d] ? v->by[d] : is_stacked(v, d, shape) ? AXIS_STACK : AXIS_OPEN;
         left -= a->class[d] == AXIS_STACK;
     }
     a->kind = v->products || left == 2 ? WEIGHT_MATRIX : left < 2 ? WEIGHT_VECTOR : WEIGHT_OTHER;
-    for (int d = 0; d < rank; d++) {
+    for (int d = 0; d < shape->rank; d++) {
         if (a->class[d] != AXIS_OPEN)
             continue;
         a->class[d] = v->products ? AXIS_OUTPUT : (enum axis_class)next;
@@ -427,19 +445,21 @@ static void settle_stack(struct weight_axes *a, const struct votes *v, int rank)
 
 static void settle(const struct finding *s)
 {
+    static const enum axis_class rows[SHAPE_MAX_RANK] = {AXIS_OUTPUT, AXIS_CONTRACTED};
     for (int i = 0; i < s->m->n_instructions; i++) {
-        if (is_product(&s->m->instructions[i]))
-            vote(s, &s->m->instructions[i]);
+        const struct instruction *in = &s->m->instructions[i];
+        if (is_product(in))
+            vote(s, in);
     }
     for (int i = 0; i < s->m->n_instructions; i++) {
         const struct instruction *in = &s->m->instructions[i];
-        if (!s->votes[i])
+        struct votes *v = s->votes[i];
+        if (!v)
             continue;
-        if (in->shape.rank == 2)
-            settle_matrix(s->v->axes[i], s->votes[i], in->shape.dims[0],
-                          s->m->parameters[in->parameter].binding.n_sources > 1);
-        else
-            settle_stack(s->v->axes[i], s->votes[i], in->shape.rank);
+        // Tensors that are stacked for one product are stacked along its output.
+        if (in->shape.rank == 2 && (v->in_rows || s->m->parameters[in->parameter].binding.n_sources > 1))
+            take_side(v, rows);
+        settle_one(s->v->axes[i], v, &in->shape);
     }
 }
 

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// A transformer whose layers lie in a stack that a loop goes through, and the same one written out: what policies store
+// of both, and what comes out, are what numpy makes of them (tests/oracle/stacked_programs.py).
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sha256.h"
+#include "fixture.h"
+#include "io/npz.h"
+#include "ir/bind.h"
+#include "ir_test.h"
+#include "lab/exported.h"
+
+enum { LOGITS = 2 * 4 * 24 };
+
+struct one { // a program with its weights
+    struct arena arena;
+    struct checkpoint c;
+    struct exported e;
+};
+
+static const char *stacked(const char *name)
+{
+    char path[96];
+    snprintf(path, sizeof path, "lab/stacked/%s", name);
+    return strdup(fixture_path(path)); // lives as long as the test's process
+}
+
+static bool one_open(struct one *o, const char *program, const char *weights, const char *inputs)
+{
+    struct error err = {0};
+    bool opened;
+    struct exported_options options = {.path = program, .weights = weights, .inputs = inputs};
+    arena_init(&o->arena);
+    if (exported_open(&o->e, &options, &o->c, &opened, &o->arena, &err) == 0)
+        return true;
+    test_fail_error(__FILE__, __LINE__, program, err.where, err.message);
+    return false;
+}
+
+static void one_close(struct one *o)
+{
+    checkpoint_close(&o->c);
+    arena_release(&o->arena);
+}
+
+static json_t *expected(void)
+{
+    json_error_t e;
+    json_t *root = json_load_file(stacked("expected.json"), 0, &e);
+    CHECK(root != NULL);
+    return json_object_get(root, "policies");
+}
+
+static bool apply(struct one *o, const char *text, struct policy *p, struct module *m)
+{
+    struct error err = {0};
+    module_init(m, &o->arena, text);
+    bool done = policy_parse(p, text, &err) == 0 && module_apply_policy(&o->e.module, p, false, m, &err) == 0;
+    if (!done)
+        test_fail_error(__FILE__, __LINE__, text, err.where, err.message);
+    return done;
+}
+
+// ---- what is stored
+
+static void check_stored(const struct one *o, const struct module *m, int i, const json_t *want, const char *policy)
+{
+    const struct parameter *p = &m->parameters[i];
+    const struct binding *b = &p->binding;
+    size_t bytes = (size_t)shape_bytes(&m->instructions[p->instruction].shape);
+    char hex[65];
+    struct error err = {0};
+    void *stored = malloc(bytes);
+    REQUIRE_OK(bind_make(m, &o->c, i, stored, NULL, &err), &err);
+    REQUIRE_OK(sha256_bytes(stored, bytes, hex, &err), &err);
+    const char *hash = json_string_value(json_array_get(want, b->part == BIND_SCALES));
+    if (!CHECK(hash && strncmp(hex, hash, strlen(hash)) == 0))
+        printf("  %s: %s: %s\n", policy, b->sources[0], b->part == BIND_SCALES ? "scales" : "codes or values");
+    free(stored);
+}
+
+// Every weight matrix of the program; the fixture's `key` says of each tensor what is stored of it.
+static void check_all_stored(struct one *o, const char *key, int matrices)
+{
+    const json_t *list = expected();
+    for (size_t at = 0; at < json_array_size(list); at++) {
+        const json_t *one = json_array_get(list, at), *want = json_object_get(one, key);
+        const char *text = json_string_value(json_object_get(one, "policy"));
+        struct policy p;
+        struct module m;
+        int checked = 0;
+        if (!json_object_size(want)) // groups that do not divide these
+            continue;
+        REQUIRE(apply(o, text, &p, &m));
+        for (int i = 0; i < m.n_parameters; i++) {
+            const struct binding *b = &m.parameters[i].binding;
+            const json_t *hashes = b->n_sources ? json_object_get(want, b->sources[0]) : NULL;
+            if (hashes)
+                check_stored(o, &m, i, hashes, text);
+            checked += hashes != NULL;
+        }
+        CHECK_INT(checked, policy_has_scales(p.w) ? 2 * matrices : matrices);
+    }
+}
+
+TEST(lab_stacked_stores_what_numpy_stores)
+{
+    struct one o;
+    REQUIRE(one_open(&o, stacked("after_scan.hlo.pb"), stacked("stacked.safetensors"), stacked("inputs.npz")));
+    check_all_stored(&o, "stored", 10); // nine of a layer, and the table
+    one_close(&o);
+    REQUIRE(one_open(&o, stacked("after_sliced.hlo.pb"), stacked("stacked.safetensors"), stacked("inputs.npz")));
+    check_all_stored(&o, "stored", 10);
+    one_close(&o);
+    REQUIRE(one_open(&o, stacked("after_unrolled.hlo.pb"), stacked("unrolled.safetensors"), stacked("inputs.npz")));
+    check_all_stored(&o, "stored", 3 * 9 + 1);
+    one_close(&o);
+}
+
+// Of PyTorch, whose matrices lie [out, in]; StableHLO is translated by the plugin.
+TEST(lab_stacked_plugin_stores_what_numpy_stores_of_torch)
+{
+    struct one o;
+    REQUIRE(one_open(&o, fixture_path("lab/torch/encoder.mlir"), strdup(fixture_path("lab/torch/encoder.safetensors")),
+                     strdup(fixture_path("lab/torch/inputs.npz"))));
+    check_all_stored(&o, "torch", 2 * 4 + 1);
+    one_close(&o);
+}
+
+// ---- what comes out
+
+static float *numpy(const char *which, size_t at)
+{
+    struct npz z;
+    struct error err = {0};
+    char name[32];
+    snprintf(name, sizeof name, "%s_%zu", which, at);
+    if (npz_open(&z, stacked("logits.npz"), &err))
+        return NULL;
+    const struct npz_array *a = npz_find(&z, name);
+    float *out = a && a->elements == LOGITS ? malloc(a->bytes) : NULL;
+    if (out && npz_read(&z, a, out, &err)) {
+        free(out);
+        out = NULL;
+    }
+    npz_close(&z);
+    return out;
+}
+
+static double rel_l2(const float *a, const float *b)
+{
+    double *x = ir_doubles(DT_F32, a, LOGITS), *y = ir_doubles(DT_F32, b, LOGITS), apart = ir_rel_l2(x, y, LOGITS);
+    free(x);
+    free(y);
+    return apart;
+}
+
+static float *run(struct rig *r, struct one *o, const char *text)
+{
+    struct policy p;
+    struct module m;
+    void *out = NULL;
+    const void *inputs[] = {o->e.arguments[o->e.n_arguments - 1].data};
+    bool ran = apply(o, text, &p, &m) && ir_run_bound(r, &o->c, &m, inputs, &out);
+    return ran ? out : NULL;
+}
+
+// How near two runs that round at the same places come. Sums in another order flip a rounding now and then, and with it
+// all roundings behind it are others: then the two differ by the error that rounding activations makes, which is all of
+// that of the policies of that type alone, and little of the others'. (Measured: most are equal to the bit.) f32 sums
+// differ in their last bits. Where activations are codes, few codes flip: by a small part of the policy's own error.
+static double allowed(const struct policy *p, double error, const float *f32)
+{
+    if (p->a == DT_F32)
+        return 2e-6;
+    if (policy_has_scales(p->a))
+        return 0.3 * error;
+    float *alone = numpy("before", p->a == DT_BF16 ? 1 : 2); // the policies bf16 and f16
+    double rounding = alone ? rel_l2(alone, f32) : 0;
+    free(alone);
+    return 1.4 * rounding;
+}
+
+static void near_numpy(const char *text, const char *which, size_t at, const float *got)
+{
+    struct policy p;
+    struct error err = {0};
+    float *want = numpy(which, at), *f32 = numpy(which, 0), *before = numpy("before", 0);
+    REQUIRE(want && f32 && before && got);
+    CHECK_INT(policy_parse(&p, text, &err), 0);
+    double apart = rel_l2(got, want), error = rel_l2(want, f32);
+    if (getenv("ASSAY_TEST_VERBOSE"))
+        printf("  %-30s apart %.3e, the policy's error %.3e\n", text, apart, error);
+    if (!CHECK(apart <= allowed(&p, error, before)))
+        printf("  %s: apart %g, the policy's error %g\n", text, apart, error);
+    free(want);
+    free(f32);
+    free(before);
+}
+
+TEST(lab_stacked_plugin_loop_gives_what_numpy_gives)
+{
+    struct rig r;
+    struct one o;
+    REQUIRE(rig_open(&r, pjrt_test_plugin(false), 1));
+    REQUIRE(one_open(&o, stacked("before_scan.hlo.pb"), stacked("stacked.safetensors"), stacked("inputs.npz")));
+    const json_t *list = expected();
+    for (size_t at = 0; at < json_array_size(list); at++) {
+        const char *text = json_string_value(json_object_get(json_array_get(list, at), "policy"));
+        float *got = run(&r, &o, text);
+        near_numpy(text, "before", at, got);
+        free(got);
+    }
+    one_close(&o);
+    rig_close(&r);
+}
+
+// The loop, the stack cut into its layers, and layers of their own. The latter two are the same operations in the same
+// order; a loop's body is compiled by itself, and its norms may be summed in another order.
+TEST(lab_stacked_plugin_forms_agree)
+{
+    static const char *const forms[][2] = {{"after_scan.hlo.pb", "stacked.safetensors"},
+                                           {"after_sliced.hlo.pb", "stacked.safetensors"},
+                                           {"after_unrolled.hlo.pb", "unrolled.safetensors"}};
+    static const size_t policies[] = {1, 4, 5};
+    struct rig r;
+    struct one o[3];
+    REQUIRE(rig_open(&r, pjrt_test_plugin(false), 1));
+    for (int k = 0; k < 3; k++)
+        REQUIRE(one_open(&o[k], stacked(forms[k][0]), stacked(forms[k][1]), stacked("inputs.npz")));
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        const char *text = json_string_value(json_object_get(json_array_get(expected(), policies[i]), "policy"));
+        float *got[3];
+        for (int k = 0; k < 3; k++) {
+            got[k] = run(&r, &o[k], text);
+            near_numpy(text, "after", policies[i], got[k]);
+        }
+        if (!CHECK(memcmp(got[1], got[2], LOGITS * sizeof *got[1]) == 0))
+            printf("  %s: a layer cut out of the stack is not the layer: %g\n", text, rel_l2(got[1], got[2]));
+        for (int k = 0; k < 3; k++)
+            free(got[k]);
+    }
+    for (int k = 0; k < 3; k++)
+        one_close(&o[k]);
+    rig_close(&r);
+}
