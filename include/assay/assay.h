@@ -90,6 +90,8 @@ struct assay_price_options {
     bool lenient;            // leave out what is not understood of a program's text
     const char *const *targets; // target_count of them ("v6e"): three predictions, of which one compiles, in seconds
     size_t target_count;
+    const char *weights, *inputs; // of a program: files (safetensors or GGUF; .npz or .npy) whose names say which
+                                  // arguments are what; no data of them is read
 };
 
 // Prices a workload from its shapes: FLOP, bytes, intensity and floors, per module and in all. Nothing runs, no weights

@@ -40,6 +40,8 @@ static int price(struct api_call *call, const char *workload, const struct assay
                                     .what_if = o->what_if,
                                     .by_scope = o->by_scope,
                                     .lenient = o->lenient,
+                                    .weights = o->weights,
+                                    .inputs = o->inputs,
                                     .shape = {.batch = o->batch,
                                               .seq = o->seq,
                                               .height = o->height,

@@ -173,6 +173,26 @@ static void print_parts(struct str *note, const struct price *p)
         str_add(note, ". Figures are of the whole request. ");
 }
 
+// Of a program: which of its arguments are what.
+static void print_arguments(struct str *note, const struct price *p)
+{
+    const struct price_arguments *a = &p->arguments;
+    char bytes[FORMAT_MAX];
+    if (!p->program.path)
+        return;
+    format_bytes(bytes, a->input_bytes);
+    str_addf(note, "Arguments: %d weight%s, %d input%s of %s", a->n_weights, a->n_weights == 1 ? "" : "s", a->n_inputs,
+             a->n_inputs == 1 ? "" : "s", bytes);
+    if (!a->n_weights && a->n_inputs)
+        str_add(note, " (--weights or --weight-args says which are weights)");
+    if (a->n_unused)
+        str_addf(note, "; %zu tensor%s of --weights %s none of them", a->n_unused, a->n_unused == 1 ? "" : "s",
+                 a->n_unused == 1 ? "is" : "are");
+    if (a->n_cases > 1)
+        str_addf(note, "; of %zu cases one is priced", a->n_cases);
+    str_add(note, ". ");
+}
+
 // Layouts over all chips of a target, the least floor first.
 static int print_ranking(struct cli *cli, const struct layouts *l, struct error *err)
 {
@@ -445,6 +465,7 @@ static int print_text(struct cli *cli, struct price *p, struct error *err)
         str_addf(&note, "weights %s. ", weights);
     else if (p->weight_bytes)
         str_addf(&note, "weights %s, scales %s, under %s. ", weights, scales, p->policy);
+    print_arguments(&note, p);
     str_add(&note,
             "A row's floor is the longer of product FLOP over peak (c) and bytes over bandwidth (m) on one device, the "
             "row a kernel of its own; merged, rows without products are made inside those beside them. Element-wise "
@@ -488,6 +509,8 @@ static int run(struct cli *cli, struct error *err)
                   .steps = given(cli, "steps"),
                   .tokens = given(cli, "tokens"),
                   .weight_args = cli_string(cli, "weight-args")},
+        .weights = cli_string(cli, "weights"),
+        .inputs = cli_string(cli, "inputs"),
         .calibration = cli_given(cli, "calibration") ? cli_string(cli, "calibration") : NULL,
         .what_if = cli_given(cli, "what-if"),
         .by_scope = strcmp(cli_string(cli, "by"), "scope") == 0,
@@ -519,7 +542,9 @@ static const char *const description[] = {
     "or "
     "an HLO module (.hlo.pb, or the .txt of a dump). One that was not optimised is rewritten for the policy; what "
     "cannot "
-    "be, and optimised programs, are priced as they are.",
+    "be, and optimised programs, are priced as they are. Its weights are the arguments that a tensor of --weights is "
+    "named "
+    "like, or those of --weight-args; of the files names, types and shapes alone are read.",
     "A request may run several programs: an image its text encoder, a step of its transformer for each step, and its "
     "decoder; a decoder of text its prompt, and a step for each token it writes. Figures are of a whole request.",
     "Bytes are counted in three ways. Bytes: what enters and leaves each row's scopes once. Merged: the same with rows "
@@ -576,7 +601,9 @@ static const struct option options[] = {
      .min = 1,
      .max = 1048576,
      .help = "that a decoder writes behind its prompt; 128 when not given"},
+    OPTION_WEIGHTS,
     OPTION_WEIGHT_ARGS,
+    OPTION_INPUTS,
     {.name = "lenient",
      .kind = OPTION_FLAG,
      .help = "leave out what is not understood of a program's text, and say so"},
@@ -601,7 +628,8 @@ static const struct example examples[] = {
     {"assay price gemm:64x1024x1024:bf16 --chip v5e", "one product"},
     {"assay price builtin:minilm --policy bf16 --target v6e --target v5e",
      "by the sheet, the compiler and what was measured"},
-    {"assay price model.mlir --weight-args 1..24 --policy w8a8 --chip v6e", "a program from JAX (docs/from-jax.md)"},
+    {"assay price model.mlir --weights model.safetensors --policy w8a8 --chip v6e",
+     "a program from JAX (docs/from-jax.md): arguments named like tensors are its weights"},
     {NULL, NULL},
 };
 

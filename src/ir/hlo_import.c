@@ -108,11 +108,16 @@ int import_shape(struct importing *s, const struct hlo_instruction *in, const st
 
 // ---- Parameters, calls, tuples
 
+const char *hlo_argument_name(const struct hlo_instruction *in, struct arena *arena, struct error *err)
+{
+    struct slice name = in->metadata.op_name.size ? in->metadata.op_name : in->name;
+    return arena_strndup(arena, (const char *)name.data, name.size, err);
+}
+
 static int import_parameter(struct importing *s, const struct hlo_instruction *in, struct shape shape, int *out)
 {
     bool weight = in->parameter >= s->o->first_weight && in->parameter <= s->o->last_weight;
-    struct slice name = in->metadata.op_name.size ? in->metadata.op_name : in->name;
-    const char *text = arena_strndup(s->b.module->arena, (const char *)name.data, name.size, s->err);
+    const char *text = hlo_argument_name(in, s->b.module->arena, s->err);
     if (!text)
         return ERR_MEMORY;
     *out = weight ? build_weight(&s->b, text, shape) : build_parameter(&s->b, ROLE_INPUT, text, shape, NULL);

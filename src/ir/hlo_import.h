@@ -24,6 +24,9 @@ int hlo_import(const struct hlo_module *m, const struct hlo_import_options *o, s
 // Whether a compiler has been through it: it is scheduled, or has fusions. Such a module is not imported.
 bool hlo_is_optimised(const struct hlo_module *m);
 
+// What an argument is called: its op_name ("params['w']"), else its instruction. In the arena; NULL without memory.
+const char *hlo_argument_name(const struct hlo_instruction *in, struct arena *arena, struct error *err);
+
 // "layers_0/mlp" of "jit(f)/layers_0/mlp/dot_general"; "main" where nothing is left.
 int hlo_scope(const struct hlo_instruction *in, struct arena *arena, const char **scope, struct error *err);
 // "layers_*/mlp" of "layers_0/mlp".

@@ -2,11 +2,13 @@
 #include "lab/exported.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/hlo_import.h"
 #include "lab/exported_names.h"
 #include "num/convert.h"
 
@@ -77,8 +79,8 @@ static const char *argument_text(struct arena *a, const struct argument *g, stru
 
 // ---- weights
 
-static int open_weights(struct exported *e, const struct exported_options *o, struct checkpoint *c, bool *opened,
-                        struct arena *arena, struct names *names, struct error *err)
+static int open_weights(const struct exported_options *o, struct checkpoint *c, bool *opened, struct arena *arena,
+                        struct names *names, struct error *err)
 {
     int rc = checkpoint_open(c, o->weights, err);
     if (rc)
@@ -89,7 +91,6 @@ static int open_weights(struct exported *e, const struct exported_options *o, st
         return ERR_MEMORY;
     for (size_t i = 0; i < c->count; i++)
         list[i] = c->tensors[i].name;
-    (void)e;
     return names_open(names, list, c->count, o->weights, "tensor", arena, err);
 }
 
@@ -117,7 +118,7 @@ static int bind_weight(struct exported *e, int i, const struct checkpoint *c, si
                        struct error *err)
 {
     struct argument *g = &e->arguments[i];
-    struct parameter *p = &e->module.parameters[i];
+    struct parameter *p = e->module.n_parameters ? &e->module.parameters[i] : NULL;
     const struct tensor_view *v = &c->tensors[tensor];
     struct shape own = shape_of(v->dtype, v->rank, v->dims);
     const char *got = v->blocks ? tensor_type_name(v) : shape_text(arena, v->dtype, v->rank, v->dims, err);
@@ -130,17 +131,23 @@ static int bind_weight(struct exported *e, int i, const struct checkpoint *c, si
     if (!widens(v->dtype, g->shape.dtype))
         return wrong_kind(e, i, "tensor", v->name, got, ": save it in the argument's type", arena, err);
     g->source = ARGUMENT_TENSOR;
-    g->from = v->name;
-    if (!dtype_is_float(g->shape.dtype)) { // policies leave integers alone: an input that is always the same
+    g->from = arena_strdup(arena, v->name, err);
+    if (!g->from)
+        return ERR_MEMORY;
+    if (!dtype_is_float(g->shape.dtype) &&
+        !e->names_only) { // policies leave integers alone: an input that is always the same
         void *data = arena_alloc(arena, v->bytes, 1, err);
         g->data = data;
         g->role = ROLE_INPUT;
         return data ? checkpoint_read(c, v, data, err) : ERR_MEMORY;
     }
-    g->role = p->role = ROLE_WEIGHT;
-    p->binding = (struct binding){
-        .n_sources = 1, .sources = {v->name}, .store = g->shape.dtype, .part = BIND_VALUES, .grain = GRAIN_TENSOR};
+    g->role = ROLE_WEIGHT;
     e->has_weights = true;
+    if (!p)
+        return 0;
+    p->role = ROLE_WEIGHT;
+    p->binding = (struct binding){
+        .n_sources = 1, .sources = {g->from}, .store = g->shape.dtype, .part = BIND_VALUES, .grain = GRAIN_TENSOR};
     return 0;
 }
 
@@ -176,17 +183,28 @@ static int give_weights(struct exported *e, const struct exported_options *o, co
 
 // ---- inputs
 
+// Whether the argument's type can hold what the array has; of integers their values decide.
+static int check_input(const struct exported *e, int i, const struct npz_array *a, struct arena *arena,
+                       struct error *err)
+{
+    enum dtype to = e->arguments[i].shape.dtype, from = a->dtype;
+    bool integers = dtype_is_integer(from) && dtype_is_integer(to) && dtype_bits(to) >= 8;
+    if (widens(from, to) || integers)
+        return 0;
+    return wrong_kind(e, i, "array", a->name, shape_text(arena, from, a->rank, a->dims, err),
+                      ": save it in that type, as with .astype", arena, err);
+}
+
 // Converts what the file holds to the argument's type, where that loses nothing.
 static int convert_input(const struct exported *e, int i, const struct npz_array *a, const void *raw, void *out,
                          struct arena *arena, struct error *err)
 {
     const struct argument *g = &e->arguments[i];
     enum dtype to = g->shape.dtype, from = a->dtype;
-    const char *got = shape_text(arena, from, a->rank, a->dims, err);
-    bool integers = dtype_is_integer(from) && dtype_is_integer(to) && dtype_bits(to) >= 8;
-    if (!widens(from, to) && !integers)
-        return wrong_kind(e, i, "array", a->name, got, ": save it in that type, as with .astype", arena, err);
-    int rc = convert_elements(to, out, from, raw, a->elements, err);
+    bool integers = dtype_is_integer(from) && dtype_is_integer(to);
+    int rc = check_input(e, i, a, arena, err);
+    if (!rc)
+        rc = convert_elements(to, out, from, raw, a->elements, err);
     if (rc || !integers || from == to)
         return rc;
     void *back = malloc(a->bytes ? a->bytes : 1);
@@ -194,7 +212,8 @@ static int convert_input(const struct exported *e, int i, const struct npz_array
         return error_set(err, ERR_MEMORY, a->name, "no memory for %zu bytes", a->bytes);
     rc = convert_elements(from, back, to, out, a->elements, err);
     if (!rc && a->bytes && memcmp(back, raw, a->bytes) != 0)
-        rc = wrong_kind(e, i, "array", a->name, got, ", which does not hold all its values", arena, err);
+        rc = wrong_kind(e, i, "array", a->name, shape_text(arena, from, a->rank, a->dims, err),
+                        ", which does not hold all its values", arena, err);
     free(back);
     return rc;
 }
@@ -219,6 +238,12 @@ static int give_input(struct exported *e, int i, const struct npz *z, size_t whi
                          e->n_cases);
     if (g->per_case)
         e->n_cases = (size_t)a->dims[0];
+    g->source = ARGUMENT_ARRAY;
+    g->from = arena_strdup(arena, a->name, err);
+    if (!g->from)
+        return ERR_MEMORY;
+    if (e->names_only)
+        return check_input(e, i, a, arena, err);
     size_t bytes;
     if (!dtype_bytes(g->shape.dtype, a->elements, &bytes) || bytes > MAX_INPUT_BYTES)
         return error_set(err, ERR_INPUT, a->name, "is larger than 16 GiB");
@@ -230,14 +255,25 @@ static int give_input(struct exported *e, int i, const struct npz *z, size_t whi
         rc = convert_input(e, i, a, raw, out, arena, err);
     free(raw);
     g->data = out;
-    g->source = ARGUMENT_ARRAY;
-    g->from = arena_strdup(arena, a->name, err);
-    return rc ? rc : g->from ? 0 : ERR_MEMORY;
+    return rc;
 }
 
 static bool is_open(const struct argument *g)
 {
     return g->role == ROLE_INPUT && g->source == ARGUMENT_RANDOM;
+}
+
+// What is missing may be a weight, where nobody said which are.
+static int missing_input(const struct exported *e, int i, const struct names *names, struct arena *arena,
+                         struct error *err)
+{
+    struct error missing = {0};
+    int rc = names_missing(names, e->arguments[i].name, i, argument_text(arena, &e->arguments[i], err), &missing);
+    bool weights = false;
+    for (int k = 0; k < e->n_arguments; k++)
+        weights |= e->arguments[k].role == ROLE_WEIGHT;
+    return error_set(err, rc, missing.where, "%s%s", missing.message,
+                     weights ? "" : "; if it is a weight, --weights or --weight-args says so");
 }
 
 static int give_arrays(struct exported *e, const struct npz *z, const char *path, struct arena *arena,
@@ -266,7 +302,7 @@ static int give_arrays(struct exported *e, const struct npz *z, const char *path
         if (z->count != 1 || *list[0] || wanted != 1)
             rc = names_find(&names, e->arguments[i].name, position++, i, &which, err);
         if (!rc && which == NAMES_NONE)
-            rc = names_missing(&names, e->arguments[i].name, i, argument_text(arena, &e->arguments[i], err), err);
+            rc = missing_input(e, i, &names, arena, err);
         if (!rc)
             rc = give_input(e, i, z, which, arena, err);
     }
@@ -292,23 +328,48 @@ static int list_arguments(struct exported *e, struct arena *arena, struct error 
     return 0;
 }
 
-int exported_open(struct exported *e, const struct exported_options *o, struct checkpoint *checkpoint, bool *opened,
-                  struct arena *arena, struct error *err)
+// Those of a program that there is no module of. What is no array of numbers is an argument of no type.
+static int list_hlo_arguments(struct exported *e, struct arena *arena, struct error *err)
+{
+    const struct program *p = &e->program;
+    const struct hlo_computation *c = p->hlo.entry;
+    size_t n = 0;
+    for (size_t i = 0; i < c->n_instructions; i++)
+        n += hlo_is(&c->instructions[i], "parameter");
+    if (n > INT_MAX || p->last_weight >= (int64_t)n)
+        return error_set(err, ERR_USAGE, "--weight-args", "the program has %zu arguments, counted from 0", n);
+    e->n_arguments = (int)n;
+    e->arguments = arena_new(arena, struct argument, n, err);
+    if (!e->arguments)
+        return ERR_MEMORY;
+    for (size_t i = 0; i < c->n_instructions; i++) {
+        const struct hlo_instruction *in = &c->instructions[i];
+        struct argument *g;
+        if (!hlo_is(in, "parameter"))
+            continue;
+        if (in->parameter < 0 || in->parameter >= (int64_t)n || e->arguments[in->parameter].name)
+            return error_set(err, ERR_INPUT, p->file.path, "an argument's number is missing or given twice");
+        g = &e->arguments[in->parameter];
+        g->name = hlo_argument_name(in, arena, err);
+        if (!g->name)
+            return ERR_MEMORY;
+        if (in->shape.kind == HLO_ARRAY && in->shape.rank <= SHAPE_MAX_RANK)
+            g->shape = shape_of(in->shape.dtype, in->shape.rank, in->shape.dims);
+        g->role = in->parameter >= p->first_weight && in->parameter <= p->last_weight ? ROLE_WEIGHT : ROLE_INPUT;
+        g->source = ARGUMENT_RANDOM;
+    }
+    return 0;
+}
+
+// Weights and inputs to arguments that are listed.
+static int give(struct exported *e, const struct exported_options *o, struct checkpoint *checkpoint, bool *opened,
+                struct arena *arena, struct error *err)
 {
     struct names names;
     struct npz z;
-    memset(e, 0, sizeof *e);
-    *opened = false;
-    e->seed = o->seed;
-    e->inputs_path = o->inputs;
-    int rc = program_open(&e->program, o->path, o->weight_args, false, arena, err);
-    module_init(&e->module, arena, o->path);
-    if (!rc)
-        rc = program_module(&e->program, &e->module, err);
-    if (!rc)
-        rc = list_arguments(e, arena, err);
-    if (!rc && o->weights)
-        rc = open_weights(e, o, checkpoint, opened, arena, &names, err);
+    int rc = 0;
+    if (o->weights)
+        rc = open_weights(o, checkpoint, opened, arena, &names, err);
     if (!rc && o->weights)
         rc = give_weights(e, o, checkpoint, &names, arena, err);
     if (!rc && o->inputs) {
@@ -319,6 +380,50 @@ int exported_open(struct exported *e, const struct exported_options *o, struct c
         }
     }
     e->n_cases = e->n_cases ? e->n_cases : 1;
+    return rc;
+}
+
+static int open_program(struct exported *e, const struct exported_options *o, struct arena *arena, struct error *err)
+{
+    memset(e, 0, sizeof *e);
+    e->seed = o->seed;
+    e->inputs_path = o->inputs;
+    module_init(&e->module, arena, o->path);
+    return program_open(&e->program, o->path, o->weight_args, o->lenient, arena, err);
+}
+
+int exported_open(struct exported *e, const struct exported_options *o, struct checkpoint *checkpoint, bool *opened,
+                  struct arena *arena, struct error *err)
+{
+    *opened = false;
+    int rc = open_program(e, o, arena, err);
+    if (!rc)
+        rc = program_module(&e->program, &e->module, err);
+    if (!rc)
+        rc = list_arguments(e, arena, err);
+    return rc ? rc : give(e, o, checkpoint, opened, arena, err);
+}
+
+int exported_roles(struct exported *e, const struct exported_options *o, struct arena *arena, bool *rewritable,
+                   struct error *why, struct error *err)
+{
+    struct checkpoint checkpoint;
+    bool opened = false;
+    int rc = open_program(e, o, arena, err);
+    if (rc)
+        return rc;
+    e->names_only = true;
+    rc = program_module(&e->program, &e->module, why);
+    *rewritable = !rc;
+    if (rc && rc != ERR_INPUT)
+        return error_set(err, rc, why->where, "%s", why->message);
+    if (rc)
+        module_init(&e->module, arena, o->path);
+    rc = *rewritable ? list_arguments(e, arena, err) : list_hlo_arguments(e, arena, err);
+    if (!rc)
+        rc = give(e, o, &checkpoint, &opened, arena, err);
+    if (opened)
+        checkpoint_close(&checkpoint);
     return rc;
 }
 

@@ -17,6 +17,7 @@ struct exported_options {
     const char *inputs;      // .npz or .npy, NULL: random ones
     const char *weight_args; // "N..M", NULL: those that a tensor of `weights` is named like
     uint64_t seed;           // of random inputs
+    bool lenient;            // what is not understood of a program's text is left out
 };
 
 // Where the bytes of an argument come from.
@@ -41,6 +42,7 @@ struct exported {
     size_t values;           // elements of all results of one case
     size_t n_unused;         // tensors of the checkpoint that no argument is named like
     bool has_weights;        // some weight has a tensor
+    bool names_only;         // exported_roles: no data was read, so that no argument has any
     const char *inputs_path; // as given; NULL: random
     uint64_t seed;
 };
@@ -59,6 +61,12 @@ struct exported {
 // ERR_INPUT, ERR_USAGE; messages name the argument, and what there is.
 int exported_open(struct exported *e, const struct exported_options *o, struct checkpoint *checkpoint, bool *opened,
                   struct arena *arena, struct error *err);
+
+// The same for what only prices: from names, types and shapes of weights and inputs, of which no data is read. A tensor
+// of integers is then a weight like others, since it is stored like them. Programs that cannot be rewritten have roles,
+// too: `*rewritable` is false and *why says why; `module` is then empty. All of it lives in the arena.
+int exported_roles(struct exported *e, const struct exported_options *o, struct arena *arena, bool *rewritable,
+                   struct error *why, struct error *err);
 
 // The bytes of argument i, an input, for one case into dst (shape_bytes): those given, or random ones by
 // random_argument.

@@ -135,8 +135,12 @@ int price_open(struct price *p, const struct price_options *o, struct error *err
         }
         if (rc || done)
             return rc;
-    } else if (o->lenient) {
-        return error_set(err, ERR_USAGE, "--lenient", "goes with a program, which %s is not", o->workload);
+    } else if (o->lenient || o->weights || o->inputs) {
+        return error_set(err, ERR_USAGE,
+                         o->lenient   ? "--lenient"
+                         : o->weights ? "--weights"
+                                      : "--inputs",
+                         "goes with a program, which %s is not", o->workload);
     } else {
         rc = model_request(o->workload, &o->shape, &p->arena, &p->request, err);
     }
@@ -145,7 +149,9 @@ int price_open(struct price *p, const struct price_options *o, struct error *err
                        p->program.path ? "the program has types of its own; policies start from one in f32"
                                        : "a product has its type in its name");
     if (!rc && o->what_if && p->request.fixed)
-        rc = error_set(err, ERR_USAGE, "--what-if", "a single operation has nothing to be changed around it");
+        rc = error_set(err, ERR_USAGE, "--what-if",
+                       p->program.path ? "the program has types of its own; changes start from one in f32"
+                                       : "a single operation has nothing to be changed around it");
     if (!rc && o->what_if && !o->n_chips)
         rc = error_set(err, ERR_USAGE, "--what-if", "needs a chip to say what is saved: --chip v6e");
     if (!rc && !p->request.fixed) {
@@ -268,6 +274,23 @@ static int write_row(struct price *p, int i, struct jw *w, struct error *err)
     return rc;
 }
 
+static void write_arguments(const struct price *p, struct jw *w)
+{
+    const struct price_arguments *a = &p->arguments;
+    jw_key(w, "arguments");
+    if (!p->program.path) {
+        jw_null(w);
+        return;
+    }
+    jw_object(w);
+    jw_kv_int(w, "weights", a->n_weights);
+    jw_kv_int(w, "inputs", a->n_inputs);
+    quantity_json_derived(w, "input_bytes", a->input_bytes, "B", "arguments that are no weights, in their own types");
+    jw_kv_uint(w, "unused_tensors", a->n_unused);
+    jw_kv_uint(w, "cases", a->n_cases);
+    jw_object_end(w);
+}
+
 static void write_parts(const struct price *p, struct jw *w)
 {
     jw_key(w, "parts");
@@ -372,6 +395,7 @@ int price_json(struct price *p, struct jw *w, struct error *err)
     jw_object(w);
     jw_kv_string(w, "workload", p->workload);
     program_file_json("program", &p->program, w);
+    write_arguments(p, w);
     jw_kv_string(w, "policy", p->policy);
     jw_kv_string(w, "request", p->request.unit);
     jw_kv_int(w, "batch", p->request.batch);

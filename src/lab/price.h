@@ -23,9 +23,10 @@ struct price_options {
     const char *const *layouts; // of targets of several chips; none: all that there are
     size_t n_layouts;
     struct model_shape shape;
-    bool what_if;  // price_json also says what changes would save
-    bool by_scope; // a row per scope in place of one per module
-    bool lenient;  // a program's text is read as far as it is understood
+    const char *weights, *inputs; // of a program: files of which the names say what its arguments are; NULL: none
+    bool what_if;                 // price_json also says what changes would save
+    bool by_scope;                // a row per scope in place of one per module
+    bool lenient;                 // a program's text is read as far as it is understood
 };
 
 // One program of the request, under the policy.
@@ -37,10 +38,19 @@ struct price_part {
     int first_row, n_rows;
 };
 
+// What the arguments of a program are.
+struct price_arguments {
+    int n_weights, n_inputs;
+    double input_bytes;
+    size_t n_unused; // tensors of the weights' file that are none of them
+    size_t n_cases;  // that the inputs' file holds; a price is of one
+};
+
 struct price {
     struct arena arena;
     const char *workload, *policy; // policy NULL for a product
     struct program_file program;   // path NULL: the workload is none
+    struct price_arguments arguments;
     struct model_request request;
     struct price_part parts[MODEL_MAX_PARTS];
     struct cost_row *rows; // of a whole request: a row per group, or per scope, of every part

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <math.h>
 #include <string.h>
 
 #include "ir/hlo_cost.h"
 #include "ir/hlo_import.h"
+#include "lab/exported.h"
 #include "lab/price.h"
 #include "models/program.h"
 
@@ -21,30 +23,26 @@ static struct cost_row *row_of(struct price *p, const char *name)
     return &p->rows[p->n_rows++];
 }
 
-static bool is_weight(const struct program *program, const struct hlo_instruction *in)
+static bool is_weight(const struct exported *e, const struct hlo_instruction *in)
 {
-    return hlo_is(in, "parameter") && in->parameter >= program->first_weight && in->parameter <= program->last_weight;
+    return hlo_is(in, "parameter") && e->arguments[in->parameter].role == ROLE_WEIGHT;
 }
 
 // Instructions of the entry by where they come from, each with all that it calls.
-static int price_as_it_is(struct price *p, const struct program *program, bool by_scope, struct error *err)
+static int price_as_it_is(struct price *p, const struct exported *e, bool by_scope, struct error *err)
 {
-    const struct hlo_computation *entry = program->hlo.entry;
+    const struct hlo_computation *entry = e->program.hlo.entry;
     struct hlo_costs costs;
     const char *unknown = NULL;
-    struct model_part *part = &p->request.parts[0];
-    p->request = (struct model_request){.n_parts = 1, .fixed = true, .unit = "run", .batch = 1};
-    *part = (struct model_part){.name = "program", .call = "run", .calls = 1};
-    module_init(&part->module, &p->arena, "program");
-    p->parts[0].part = part;
+    p->parts[0].part = &p->request.parts[0];
     p->rows = arena_new(&p->arena, struct cost_row, MAX_ROWS, err);
-    int rc = p->rows ? hlo_costs_init(&costs, &program->hlo, &p->arena, err) : ERR_MEMORY;
+    int rc = p->rows ? hlo_costs_init(&costs, &e->program.hlo, &p->arena, err) : ERR_MEMORY;
     for (size_t i = 0; i < entry->n_instructions && !rc; i++) {
         const struct hlo_instruction *in = &entry->instructions[i];
         struct hlo_cost cost;
         const char *name;
         rc = hlo_cost_instruction(&costs, in, &cost, err);
-        if (!rc && is_weight(program, in))
+        if (!rc && is_weight(e, in))
             p->weight_bytes += hlo_shape_bytes(&in->shape);
         if (rc || (!cost.bytes && !cost.element_flop && !cost.transcendentals && !hlo_cost_product_flop(&cost) &&
                    !cost.flop_reason && !cost.bytes_reason))
@@ -58,7 +56,8 @@ static int price_as_it_is(struct price *p, const struct program *program, bool b
                          .transcendentals = cost.transcendentals,
                          .bytes = cost.bytes,
                          .bytes_merged = cost.bytes,
-                         .bytes_unfused = cost.bytes};
+                         .bytes_unfused = cost.bytes,
+                         .weight_bytes = NAN}; // an instruction may read a part of one, or through a tuple
         memcpy(c.product_flop, cost.product_flop, sizeof c.product_flop);
         cost_add(&row_of(p, name)->cost, &c);
         cost_add(&p->total, &c);
@@ -86,28 +85,51 @@ static int note_devices(struct price *p, const struct program *program, struct e
     return p->note ? 0 : ERR_MEMORY;
 }
 
+static void count_arguments(struct price *p, const struct exported *e)
+{
+    struct price_arguments *a = &p->arguments;
+    *a = (struct price_arguments){.n_unused = e->n_unused, .n_cases = e->n_cases};
+    for (int i = 0; i < e->n_arguments; i++) {
+        bool weight = e->arguments[i].role == ROLE_WEIGHT;
+        a->n_weights += weight;
+        a->n_inputs += !weight;
+        if (!weight && e->arguments[i].shape.dtype != DT_INVALID)
+            a->input_bytes += (double)shape_bytes(&e->arguments[i].shape);
+    }
+}
+
 int price_program(struct price *p, const struct price_options *o, bool *done, struct error *err)
 {
-    struct program program;
+    struct exported e;
     struct error why = {0};
+    bool rewritable = false;
     *done = false;
-    int rc = program_open(&program, o->workload, o->shape.weight_args, o->lenient, &p->arena, err);
+    int rc = exported_roles(&e,
+                            &(struct exported_options){.path = o->workload,
+                                                       .weights = o->weights,
+                                                       .inputs = o->inputs,
+                                                       .weight_args = o->shape.weight_args,
+                                                       .lenient = o->lenient},
+                            &p->arena, &rewritable, &why, err);
+    if (!rc)
+        rc = model_request_imported(o->workload, rewritable ? &e.module : NULL, &o->shape, &p->arena, &p->request, err);
     if (rc)
         return rc;
-    p->program = program.file;
-    rc = model_request_program(&program, &o->shape, &p->arena, &p->request, &why);
-    if (!rc && !program.parsed.n_left_out)
-        return note_devices(p, &program, err);
-    if (rc && (rc != ERR_INPUT || o->policy || o->what_if))
-        return error_set(err, rc, why.where, "%s", why.message);
+    p->program = e.program.file;
+    count_arguments(p, &e);
+    if (rewritable && !e.program.parsed.n_left_out)
+        return note_devices(p, &e.program, err);
+    if (!rewritable && (o->policy || o->what_if))
+        return error_set(err, ERR_INPUT, why.where, "%s", why.message);
     *done = true;
-    p->note = hlo_is_optimised(&program.hlo)
+    p->note = hlo_is_optimised(&e.program.hlo)
                   ? "An optimised program, priced as it is: bytes are those of its instructions, fused as they are."
                   : arena_printf(&p->arena, err, "Priced as it is, each instruction by itself%s%s.",
-                                 rc ? ", since " : "", rc ? why.message : "");
-    if (p->note && program.parsed.n_left_out)
-        p->note = arena_printf(&p->arena, err, "%s Left out: %zu, the first in line %zu: %s.", p->note,
-                               program.parsed.n_left_out, program.parsed.notes[0].line, program.parsed.notes[0].what);
-    rc = p->note ? price_as_it_is(p, &program, o->by_scope, err) : ERR_MEMORY;
-    return rc ? rc : note_devices(p, &program, err);
+                                 rewritable ? "" : ", since ", rewritable ? "" : why.message);
+    if (p->note && e.program.parsed.n_left_out)
+        p->note =
+            arena_printf(&p->arena, err, "%s Left out: %zu, the first in line %zu: %s.", p->note,
+                         e.program.parsed.n_left_out, e.program.parsed.notes[0].line, e.program.parsed.notes[0].what);
+    rc = p->note ? price_as_it_is(p, &e, o->by_scope, err) : ERR_MEMORY;
+    return rc ? rc : note_devices(p, &e.program, err);
 }

@@ -275,7 +275,7 @@ int price_batches(const struct price_options *o, struct price *p, size_t chip, s
 {
     int rc = 0;
     *n = 0;
-    if (p->request.fixed)
+    if (p->request.fixed || p->program.path) // a program has the batch that it was exported with
         return 0;
     for (int64_t batch = 2 * p->request.batch; *n < WHAT_IF_MAX_BATCHES && !rc; batch *= 2) {
         struct price other;

@@ -56,6 +56,9 @@ struct program;
 // ERR_INPUT where it cannot be rewritten (hlo_import.h).
 int model_request_program(const struct program *program, const struct model_shape *shape, struct arena *a,
                           struct model_request *out, struct error *err);
+// And for its module, which the request takes over. `m` NULL: it cannot be rewritten, and its part has an empty module.
+int model_request_imported(const char *path, const struct module *m, const struct model_shape *shape, struct arena *a,
+                           struct model_request *out, struct error *err);
 // A WORKLOAD of one program that needs no weights: "builtin:minilm", "builtin:gemm:MxKxN:TYPE" (also without
 // "builtin:"; TYPE is f32, bf16, f16, int8, f8e4m3fn, f8e5m2 or f64; f32 accumulation, int32 for int8),
 // "builtin:copy:N", "builtin:transformer-block" (block.h), or a model directory (its config.json alone is read).

@@ -143,10 +143,9 @@ static struct model_traffic bert_traffic(const struct bert_config *c, int64_t to
                                   .attentions = c->num_hidden_layers};
 }
 
-int model_request_program(const struct program *program, const struct model_shape *s, struct arena *a,
-                          struct model_request *r, struct error *err)
+int model_request_imported(const char *path, const struct module *m, const struct model_shape *s, struct arena *a,
+                           struct model_request *r, struct error *err)
 {
-    const char *path = program->file.path;
     memset(r, 0, sizeof *r);
     if (s->height || s->width || s->steps)
         return refuse("--height, --width, --steps", path, "makes no images", err);
@@ -157,9 +156,19 @@ int model_request_program(const struct program *program, const struct model_shap
     struct model_part *p = add_part(r, a, "program", "run", 1);
     r->unit = "run";
     r->batch = 1; // it was made for one batch, which nobody tells
-    int rc = program_module(program, &p->module, err);
-    r->fixed = !rc && !program_is_f32(&p->module);
-    return rc;
+    r->fixed = !m || !program_is_f32(m);
+    if (m)
+        p->module = *m;
+    return 0;
+}
+
+int model_request_program(const struct program *program, const struct model_shape *s, struct arena *a,
+                          struct model_request *r, struct error *err)
+{
+    struct module m;
+    module_init(&m, a, "program");
+    int rc = program_module(program, &m, err);
+    return rc ? rc : model_request_imported(program->file.path, &m, s, a, r, err);
 }
 
 static int single_request(const char *workload, const struct model_shape *s, struct arena *a, struct model_request *r,

@@ -147,7 +147,9 @@ void cost_json(const struct cost *c, struct jw *w)
     quantity_json_derived(w, "bytes_merged", c->bytes_merged, "B",
                           "the same with scopes without products made inside those beside them");
     quantity_json_derived(w, "bytes_unfused", c->bytes_unfused, "B", "operands and results of every operation");
-    quantity_json_derived(w, "weight_bytes", c->weight_bytes, "B", "weights and scales read, of `bytes`");
+    quantity_json_derived(w, "weight_bytes", c->weight_bytes, "B",
+                          isnan(c->weight_bytes) ? "not told of a program that is priced as it is"
+                                                 : "weights and scales read, of `bytes`");
     quantity_json_kv(w, "intensity", roofline_intensity(c));
 }
 

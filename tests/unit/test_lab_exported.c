@@ -82,6 +82,83 @@ TEST(lab_exported_finds_weights_by_name_and_position)
     check_named("transformer.hlo.pb", "numbered.safetensors", "0..20", "9");
 }
 
+static void check_roles(struct exported_options options, bool rewritable, int weights, size_t cases)
+{
+    struct arena arena;
+    struct exported e;
+    struct error why = {0}, err = {0};
+    bool made;
+    int n = 0;
+    arena_init(&arena);
+    REQUIRE_OK(exported_roles(&e, &options, &arena, &made, &why, &err), &err);
+    CHECK_INT(made, rewritable);
+    CHECK_INT(e.module.n_parameters, rewritable ? e.n_arguments : 0);
+    CHECK_INT(e.n_cases, cases);
+    for (int i = 0; i < e.n_arguments; i++) {
+        n += e.arguments[i].role == ROLE_WEIGHT;
+        CHECK(!e.arguments[i].data);
+        if (rewritable)
+            CHECK_INT(e.module.parameters[i].role, e.arguments[i].role);
+    }
+    CHECK_INT(n, weights);
+    arena_release(&arena);
+}
+
+// What prices a program learns the same roles from names alone, also of programs that cannot be rewritten.
+TEST(lab_exported_roles)
+{
+    const char *program = jax("transformer.hlo.pb"), *weights = jax("weights.safetensors");
+    check_roles((struct exported_options){.path = program}, true, 0, 1);
+    check_roles((struct exported_options){.path = program, .weights = weights}, true, 21, 1);
+    check_roles((struct exported_options){.path = program, .weight_args = "0..20", .inputs = jax("cases.npz")}, true,
+                21, 3);
+    check_roles((struct exported_options){.path = program, .weights = jax("numbered.safetensors")}, true, 21, 1);
+    const char *optimised = strdup(fixture_path("ir/programs/encoder.after_optimizations.txt"));
+    check_roles((struct exported_options){.path = optimised}, false, 0, 1);
+    check_roles((struct exported_options){.path = optimised, .weight_args = "1..15"}, false, 15, 1);
+
+    struct arena arena;
+    struct exported e;
+    struct error why = {0}, err = {0};
+    bool made;
+    arena_init(&arena);
+    CHECK_INT(exported_roles(&e, &(struct exported_options){.path = optimised, .weight_args = "0..16"}, &arena, &made,
+                             &why, &err),
+              ERR_USAGE);
+    CHECK(strstr(err.message, "16 arguments"));
+    error_clear(&err);
+    CHECK_INT(exported_roles(&e, &(struct exported_options){.path = program, .inputs = jax("cases.npz")}, &arena, &made,
+                             &why, &err),
+              ERR_INPUT);
+    CHECK(strstr(err.message, "if it is a weight, --weights or --weight-args says so"));
+    arena_release(&arena);
+}
+
+// Codes that are stored as integers are weights of a price; to a run they are an input that is always the same.
+TEST(lab_exported_roles_of_integers)
+{
+    const char *path = test_below("codes.txt"), *stored = test_below("codes.safetensors");
+    const char text[] = "HloModule m\nENTRY e {\n codes = s8[4,8] parameter(0)\n x = f32[2,4] parameter(1)\n"
+                        " w = f32[4,8] convert(codes)\n ROOT y = f32[2,8] dot(x, w), lhs_contracting_dims={1}, "
+                        "rhs_contracting_dims={0}\n}\n";
+    const int64_t dims[2] = {4, 8};
+    const struct safetensors_entry entry = {"codes", DT_S8, 2, dims};
+    static const uint8_t zeros[32];
+    struct safetensors_writer w;
+    struct error e = {0};
+    REQUIRE_OK(file_write(path, text, strlen(text), &e), &e);
+    REQUIRE_OK(safetensors_writer_begin(&w, stored, &entry, 1, NULL, 0, &e), &e);
+    REQUIRE_OK(safetensors_writer_put(&w, 0, zeros, sizeof zeros, &e), &e);
+    REQUIRE_OK(safetensors_writer_commit(&w, &e), &e);
+    check_roles((struct exported_options){.path = path, .weights = stored}, true, 1, 1);
+    struct opened o;
+    try_open(&o, &(struct exported_options){.path = path, .weights = stored});
+    REQUIRE_OK(o.rc, &o.err);
+    CHECK_INT(o.e.arguments[0].role, ROLE_INPUT);
+    CHECK(o.e.arguments[0].data != NULL);
+    done(&o);
+}
+
 TEST(lab_exported_inputs_by_position_and_cases)
 {
     struct opened o;
