@@ -78,7 +78,7 @@ static int attend(struct attention *a, int64_t head, int64_t n, struct threads *
     int rc = onednn_product(&scores, a->q + place * width(a->type), a->k + kv_place * width(a->type), a->scores, err);
     if (rc)
         return rc;
-    threads_for(pool, (size_t)n, 16, share_rows, a);
+    onednn_for(pool, (size_t)n, 16, share_rows, a);
     return onednn_product(&values, a->shares, a->v + kv_place * width(a->type), a->out + place * width(a->out_type),
                           err);
 }

@@ -355,11 +355,11 @@ int flash_attend(const struct flash *f, struct threads *pool, struct error *err)
         atomic_flag_clear(&r.taken[i]);
     for (r.image = 0; r.image < f->batch; r.image++) {
         if (r.seen)
-            threads_for(pool, (size_t)r.blocks, 1, look, &r);
+            onednn_for(pool, (size_t)r.blocks, 1, look, &r);
         for (r.head = 0; r.head < f->kv_heads; r.head += r.of) {
             r.of = least(f->kv_heads - r.head, (int64_t)at_once);
-            threads_for(pool, (size_t)(r.of * r.groups), 16, pack, &r);
-            threads_for(pool, (size_t)(r.of * (f->heads / f->kv_heads) * r.blocks), 1, attend, &r);
+            onednn_for(pool, (size_t)(r.of * r.groups), 16, pack, &r);
+            onednn_for(pool, (size_t)(r.of * (f->heads / f->kv_heads) * r.blocks), 1, attend, &r);
         }
     }
     return 0;

@@ -4,7 +4,8 @@
 //   operands    x [batch, rows, columns, channels]; gamma and beta, f32 [channels]
 //   attributes  groups; eps, f64; silu: 1 or 0
 //   types       x and out bf16 or f32
-// Sums are f32 over 256 pixels and double over these, so they do not depend on the number of threads.
+// The image is read twice: for means and squares, which are f32 over 256 pixels and put together in double, so that
+// they do not depend on the number of threads; and to be written.
 #include <math.h>
 #include <string.h>
 
@@ -26,9 +27,8 @@ struct group_norm {
     struct norm_loops loops;
     const char *from;
     char *to;
-    const float *centre; // NULL while means are summed
-    float *partial;      // [blocks, channels]
-    float *values;       // centre, scale and shift, per channel
+    float *means, *squares; // [blocks, channels]
+    float *values;          // scale and shift, per channel
 };
 
 static int64_t width(enum dtype t)
@@ -42,13 +42,13 @@ static int64_t pixels_of(const struct group_norm *g, size_t block)
     return left < BLOCK ? left : BLOCK;
 }
 
-static void sum_blocks(void *context, size_t from, size_t to)
+static void measure_blocks(void *context, size_t from, size_t to)
 {
     const struct group_norm *g = context;
     int64_t row = g->rule.channels;
     for (size_t i = from; i < to; i++)
-        g->loops.sums(g->from + (int64_t)i * BLOCK * row * width(g->rule.x), g->rule.x, pixels_of(g, i), row, g->centre,
-                      g->partial + (int64_t)i * row);
+        g->loops.moments(g->from + (int64_t)i * BLOCK * row * width(g->rule.x), g->rule.x, pixels_of(g, i), row,
+                         g->means + (int64_t)i * row, g->squares + (int64_t)i * row);
 }
 
 static void apply_blocks(void *context, size_t from, size_t to)
@@ -61,40 +61,41 @@ static void apply_blocks(void *context, size_t from, size_t to)
     }
 }
 
-// The mean over a group of what the blocks summed.
-static double mean_of(const struct group_norm *g, int64_t group, int64_t blocks)
+// Mean and variance of a group from those of its blocks and channels.
+static void measure_group(const struct group_norm *g, int64_t group, int64_t blocks, double *mean, double *variance)
 {
     int64_t row = g->rule.channels, wide = row / g->groups;
-    double sum = 0;
+    double sum = 0, squares = 0, n = (double)g->pixels * (double)wide;
     for (int64_t b = 0; b < blocks; b++) {
         for (int64_t c = group * wide; c < (group + 1) * wide; c++)
-            sum += (double)g->partial[b * row + c];
+            sum += (double)g->means[b * row + c] * (double)pixels_of(g, (size_t)b);
     }
-    return sum / ((double)g->pixels * (double)wide);
+    *mean = sum / n;
+    for (int64_t b = 0; b < blocks; b++) {
+        for (int64_t c = group * wide; c < (group + 1) * wide; c++) {
+            double off = (double)g->means[b * row + c] - *mean;
+            squares += (double)g->squares[b * row + c] + off * off * (double)pixels_of(g, (size_t)b);
+        }
+    }
+    *variance = squares / n;
 }
 
 static void normalise_image(struct group_norm *g, struct threads *pool)
 {
     int64_t row = g->rule.channels, wide = row / g->groups, blocks = (g->pixels + BLOCK - 1) / BLOCK;
-    float *centre = g->values, *scale = centre + row, *shift = scale + row;
-    g->centre = NULL;
-    threads_for(pool, (size_t)blocks, 1, sum_blocks, g);
+    float *scale = g->values, *shift = scale + row;
+    onednn_for(pool, (size_t)blocks, 1, measure_blocks, g);
     for (int64_t i = 0; i < g->groups; i++) {
-        float mean = (float)mean_of(g, i, blocks);
-        for (int64_t c = i * wide; c < (i + 1) * wide; c++)
-            centre[c] = mean;
-    }
-    g->centre = centre;
-    threads_for(pool, (size_t)blocks, 1, sum_blocks, g);
-    for (int64_t i = 0; i < g->groups; i++) {
-        double root = 1 / sqrt(mean_of(g, i, blocks) + g->eps);
+        double mean, variance;
+        measure_group(g, i, blocks, &mean, &variance);
         for (int64_t c = i * wide; c < (i + 1) * wide; c++) {
-            scale[c] = (float)(root * (double)g->gamma[c]);
-            shift[c] = g->beta[c];
+            double by = (double)g->gamma[c] / sqrt(variance + g->eps);
+            scale[c] = (float)by;
+            shift[c] = (float)((double)g->beta[c] - mean * by);
         }
     }
-    g->rule.centre = centre, g->rule.scale = scale, g->rule.shift = shift;
-    threads_for(pool, (size_t)blocks, 1, apply_blocks, g);
+    g->rule.scale = scale, g->rule.shift = shift;
+    onednn_for(pool, (size_t)blocks, 1, apply_blocks, g);
 }
 
 static int run_group_norm(void *context, struct threads *pool, struct error *err)
@@ -102,11 +103,12 @@ static int run_group_norm(void *context, struct threads *pool, struct error *err
     struct group_norm *g = context;
     int64_t row = g->rule.channels, blocks = (g->pixels + BLOCK - 1) / BLOCK;
     void *room;
-    int rc = onednn_room((size_t)((blocks + 3) * row) * sizeof(float), &room, err);
+    int rc = onednn_room((size_t)((2 * blocks + 2) * row) * sizeof(float), &room, err);
     if (rc)
         return rc;
     g->values = room;
-    g->partial = g->values + 3 * row;
+    g->means = g->values + 2 * row;
+    g->squares = g->means + blocks * row;
     g->loops = norm_loops();
     for (int64_t i = 0; i < g->batch; i++) {
         g->from = g->x + i * g->pixels * row * width(g->rule.x);

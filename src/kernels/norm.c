@@ -10,5 +10,5 @@
 
 struct norm_loops norm_loops(void)
 {
-    return (struct norm_loops){VECTOR_SET(norm_sums), VECTOR_SET(norm_apply)};
+    return (struct norm_loops){VECTOR_SET(norm_moments), VECTOR_SET(norm_apply)};
 }

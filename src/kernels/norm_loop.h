@@ -36,52 +36,74 @@ ISA_INLINE void NAME(write)(void *y, enum dtype t, int64_t at, int64_t n, const 
     }
 }
 
-// Sums of up to four vectors of channels at once, so that every line of the cache is read once.
-ISA_INLINE void NAME(sum_channels)(const void *x, enum dtype t, int64_t pixels, int64_t channels, int64_t first,
-                                   int64_t n, const float *centre, float *sums)
+// Means and sums of squares of up to four vectors of channels at once, so that every line of the cache is read once.
+// Both are of the differences to the first pixel, which lies among the others: what is subtracted from the squares
+// afterwards is of their own size.
+ISA_INLINE void NAME(channel_moments)(const void *x, enum dtype t, int64_t pixels, int64_t channels, int64_t first,
+                                      int64_t n, float *mean, float *squares)
 {
-    NAME(floats) sum[4] = {{0}}, middle[4] = {{0}}, v;
-    for (int64_t k = 0; centre && k * LANES < n; k++)
-        NAME(read)(&middle[k], centre, DT_F32, first + k * LANES, n - k * LANES);
-    for (int64_t p = 0; p < pixels; p++) {
+    NAME(floats) sum[4] = {{0}}, square[4] = {{0}}, one[4], v;
+    float count = (float)pixels;
+    for (int64_t k = 0; k * LANES < n; k++)
+        NAME(read)(&one[k], x, t, first + k * LANES, n - k * LANES);
+    for (int64_t p = 1; p < pixels; p++) {
         for (int64_t k = 0; k * LANES < n; k++) {
             NAME(read)(&v, x, t, p * channels + first + k * LANES, n - k * LANES);
-            v -= middle[k];
-            sum[k] += centre ? v * v : v;
+            v -= one[k];
+            sum[k] += v;
+            square[k] += v * v;
         }
     }
-    for (int64_t k = 0; k * LANES < n; k++)
-        NAME(write)(sums, DT_F32, first + k * LANES, n - k * LANES, &sum[k]);
+    for (int64_t k = 0; k * LANES < n; k++) {
+        square[k] -= sum[k] * (sum[k] / count);
+        v = one[k] + sum[k] / count;
+        NAME(write)(mean, DT_F32, first + k * LANES, n - k * LANES, &v);
+        NAME(write)(squares, DT_F32, first + k * LANES, n - k * LANES, &square[k]);
+    }
 }
 
-static void NAME(norm_sums)(const void *x, enum dtype t, int64_t pixels, int64_t channels, const float *centre,
-                            float *sums)
+static void NAME(norm_moments)(const void *x, enum dtype t, int64_t pixels, int64_t channels, float *mean,
+                               float *squares)
 {
     for (int64_t c = 0; c < channels; c += 4 * LANES) {
-        if (channels - c >= 4 * LANES) // of a known length: the loops unroll
-            NAME(sum_channels)(x, t, pixels, channels, c, 4 * LANES, centre, sums);
+        if (channels - c >= 4 * LANES && t == DT_BF16) // of a known length and type: the loops unroll
+            NAME(channel_moments)(x, DT_BF16, pixels, channels, c, 4 * LANES, mean, squares);
+        else if (channels - c >= 4 * LANES)
+            NAME(channel_moments)(x, DT_F32, pixels, channels, c, 4 * LANES, mean, squares);
         else
-            NAME(sum_channels)(x, t, pixels, channels, c, channels - c, centre, sums);
+            NAME(channel_moments)(x, t, pixels, channels, c, channels - c, mean, squares);
+    }
+}
+
+ISA_INLINE void NAME(apply_some)(const struct norm_rule *r, enum dtype from, enum dtype to, bool silu, const void *x,
+                                 void *y, int64_t at, int64_t c, int64_t n)
+{
+    NAME(floats) scale, shift, v;
+    NAME(read)(&scale, r->scale, DT_F32, c, n);
+    NAME(read)(&shift, r->shift, DT_F32, c, n);
+    NAME(read)(&v, x, from, at + c, n);
+    v = v * scale + shift;
+    if (silu)
+        NAME(silu)(&v, to);
+    NAME(write)(y, to, at + c, n, &v);
+}
+
+ISA_INLINE void NAME(apply_rows)(const struct norm_rule *r, enum dtype from, enum dtype to, bool silu, const void *x,
+                                 void *y, int64_t pixels)
+{
+    int64_t whole = r->channels / LANES * LANES;
+    for (int64_t p = 0; p < pixels; p++) {
+        for (int64_t c = 0; c < whole; c += LANES)
+            NAME(apply_some)(r, from, to, silu, x, y, p * r->channels, c, LANES);
+        if (whole < r->channels)
+            NAME(apply_some)(r, from, to, silu, x, y, p * r->channels, whole, r->channels - whole);
     }
 }
 
 static void NAME(norm_apply)(const struct norm_rule *r, const void *x, void *y, int64_t pixels)
 {
-    for (int64_t p = 0; p < pixels; p++) {
-        for (int64_t c = 0; c < r->channels; c += LANES) {
-            int64_t n = r->channels - c < LANES ? r->channels - c : LANES, at = p * r->channels + c;
-            NAME(floats) centre, scale, shift, v, e;
-            NAME(read)(&centre, r->centre, DT_F32, c, n);
-            NAME(read)(&scale, r->scale, DT_F32, c, n);
-            NAME(read)(&shift, r->shift, DT_F32, c, n);
-            NAME(read)(&v, x, r->x, at, n);
-            v = (v - centre) * scale + shift;
-            if (r->silu) {
-                e = -v;
-                NAME(exponential)(&e);
-                v = v / (1.0F + e);
-            }
-            NAME(write)(y, r->y, at, n, &v);
-        }
-    }
+    if (r->x == DT_BF16 && r->y == DT_BF16 && r->silu)
+        NAME(apply_rows)(r, DT_BF16, DT_BF16, true, x, y, pixels);
+    else
+        NAME(apply_rows)(r, r->x, r->y, r->silu, x, y, pixels);
 }

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <dnnl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,12 @@
 static struct {
     FUNCTIONS(MEMBER)
 } dnn;
+
+// The OpenMP runtime that oneDNN divides its work with, as gcc compiles calls of it; NULL where it is another.
+static struct {
+    void (*parallel)(void (*fn)(void *), void *context, unsigned threads, unsigned flags);
+    int (*threads)(void);
+} gomp;
 
 enum { MAX_ROLES = 6 };
 
@@ -102,6 +109,11 @@ static int load(const char *path, struct error *err)
         return error_set(err, ERR_DEVICE, path, "is not oneDNN 3: it has no " #name);                                  \
     memcpy(&dnn.name, &symbol, sizeof symbol);
     FUNCTIONS(FIND)
+    void *parallel = dlsym(library, "GOMP_parallel"), *threads = dlsym(library, "omp_get_max_threads");
+    if (parallel && threads) {
+        memcpy(&gomp.parallel, &parallel, sizeof parallel);
+        memcpy(&gomp.threads, &threads, sizeof threads);
+    }
     const dnnl_version_t *v = dnn.dnnl_version();
     if (v->major != DNNL_VERSION_MAJOR)
         return error_set(err, ERR_DEVICE, path, "is oneDNN %d.%d, and not %d.x", v->major, v->minor,
@@ -247,6 +259,31 @@ int onednn_room(size_t bytes, void **data, struct error *err)
     int rc = need(&state.callers, bytes, err);
     *data = state.callers.data;
     return rc;
+}
+
+struct loop {
+    threads_fn *fn;
+    void *context;
+    size_t n, grain;
+    atomic_size_t next;
+};
+
+static void share(void *context)
+{
+    struct loop *l = context;
+    size_t from;
+    while ((from = atomic_fetch_add(&l->next, l->grain)) < l->n)
+        l->fn(l->context, from, l->n - from > l->grain ? from + l->grain : l->n);
+}
+
+void onednn_for(struct threads *pool, size_t n, size_t grain, threads_fn *fn, void *context)
+{
+    struct loop l = {.fn = fn, .context = context, .n = n, .grain = grain};
+    size_t most = threads_count(pool), threads = gomp.parallel ? (size_t)gomp.threads() : 0;
+    if (threads > 1 && most > 1 && n > grain)
+        gomp.parallel(share, &l, (unsigned)(threads < most ? threads : most), 0);
+    else
+        threads_for(threads ? NULL : pool, n, grain, fn, context);
 }
 
 // data[i] belongs to role i; the scratch memory is added.

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/threads.h"
 #include "num/dtype.h"
 
 // ERR_DEVICE: the file is not there, cannot be loaded (a library it needs is missing), or is another major version.
@@ -40,6 +41,11 @@ struct onednn_convolution {
 // The kernel is put into oneDNN's own order for every call, in memory that is used again. Errors as above.
 int onednn_convolve(const struct onednn_convolution *c, const void *x, const void *w, const void *bias,
                     const void *residual, void *out, struct error *err);
+
+// threads_for on the threads that oneDNN computes with, at most as many as the pool has. Between two of its operations
+// these spin, and threads of another kind would have to share their processors with them. Where oneDNN's are not
+// OpenMP's the pool's own do it.
+void onednn_for(struct threads *pool, size_t n, size_t grain, threads_fn *fn, void *context);
 
 // Memory of at least so many bytes, aligned to 64, that the caller may use until it returns; ERR_MEMORY.
 int onednn_room(size_t bytes, void **data, struct error *err);

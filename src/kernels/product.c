@@ -94,7 +94,7 @@ static int multiply_strip(struct product *c, struct threads *pool, struct error 
     void *out = c->sums;
     p.n = c->count;
     if (c->widened) {
-        threads_for(pool, (size_t)c->count, 8, widen_rows, c);
+        onednn_for(pool, (size_t)c->count, 8, widen_rows, c);
         w = c->widened;
         p.w = DT_BF16;
         p.w_stride = p.k;
@@ -107,7 +107,7 @@ static int multiply_strip(struct product *c, struct threads *pool, struct error 
     }
     int rc = onednn_product(&p, c->x, w, out, err);
     if (!rc && c->sums)
-        threads_for(pool, (size_t)p.m, 8, scale_rows, c);
+        onednn_for(pool, (size_t)p.m, 8, scale_rows, c);
     return rc;
 }
 

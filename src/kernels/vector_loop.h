@@ -77,3 +77,38 @@ ISA_INLINE void NAME(exponential)(NAME(floats) * v)
     NAME(choose)(&y, x != x, &x, &y); // NOLINT(misc-redundant-expression)
     NAME(choose)(v, flushed, &zero, &y);
 }
+
+// 2^x within 2^-17 of itself, x from -126 to 126, beyond these that of the nearer: what is rounded to bf16 needs no
+// more. x = n + f, and the interpolation of 2^f by a polynomial of degree 4 in Chebyshev's points. NaN gives some
+// number.
+ISA_INLINE void NAME(power_of_two)(NAME(floats) * v)
+{
+    const NAME(floats) zero = {0}, low = zero - 126.0F, high = zero + 126.0F;
+    NAME(floats) x = *v, y;
+    NAME(choose)(&x, x < low, &low, &x);
+    NAME(choose)(&x, x > high, &high, &x);
+    NAME(floats) whole = x + 12582912.0F, f = x - (whole - 12582912.0F);
+    NAME(words) bits, scaled;
+    memcpy(&bits, &whole, sizeof bits);
+    y = zero + 0.00966636837F;
+    y = y * f + 0.0559219755F;
+    y = y * f + 0.240223497F;
+    y = y * f + 0.693121016F;
+    y = y * f + 1.0F;
+    memcpy(&scaled, &y, sizeof scaled);
+    scaled += bits << 23;
+    memcpy(v, &scaled, sizeof scaled);
+}
+
+// x times the logistic function of x, as precise as a result of type `to` wants.
+ISA_INLINE void NAME(silu)(NAME(floats) * v, enum dtype to)
+{
+    NAME(floats) e = -*v;
+    if (to == DT_BF16) {
+        e *= 1.44269504F;
+        NAME(power_of_two)(&e);
+    } else {
+        NAME(exponential)(&e);
+    }
+    *v = *v / (1.0F + e);
+}
