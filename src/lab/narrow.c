@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lab/narrow.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "ir/hlo_cost.h"
@@ -10,13 +11,18 @@
 enum flow { FLOW_OTHER, FLOW_CONSTANT, FLOW_WEIGHT };
 struct source {
     enum flow flow;
-    double elements; // stored elements of the largest weight it is made of
+    double elements;            // stored elements of the largest weight it is made of
+    const struct source *parts; // of a tuple: of each element; NULL: not known
+    size_t n_parts;
 };
 
+static const struct source other = {FLOW_OTHER, 0, NULL, 0};
+
 enum {
-    MOST_DEPTH = 32,       // of calls inside calls
-    MOST_VISITS = 20000000 // of instructions: a program that calls one computation from everywhere is left unread
+    MOST_DEPTH = 32,      // of calls inside calls
+    MOST_VISITS = 4000000 // of instructions: a program that calls one computation from everywhere is left unread
 };
+#define MOST_RUNS 1e15 // of a loop in a loop: more are as good as these
 
 struct reader {
     struct narrow *out;
@@ -28,10 +34,11 @@ struct reader {
     struct arena *arena; // the caller's, for names
     struct arena scratch;
     size_t visits;
+    double runs; // how often the code at hand runs in a call
     struct error *err;
 };
 
-// What one instruction of the entry does with weights and activations, its called computations included.
+// What one instruction does with weights and activations, its called computations included.
 struct found {
     double widened_inside; // elements of whole weights that are converted to a wider type
     int widened;
@@ -81,11 +88,11 @@ static bool ends_flow(const struct hlo_instruction *in)
 static struct source join(const struct source *values, const struct hlo_instruction *in,
                           const struct hlo_computation *c)
 {
-    struct source out = {FLOW_CONSTANT, 0};
+    struct source out = {FLOW_CONSTANT, 0, NULL, 0};
     for (size_t k = 0; k < in->n_operands; k++) {
         const struct source *s = &values[in->operands[k] - c->instructions];
         if (s->flow == FLOW_OTHER)
-            return (struct source){FLOW_OTHER, 0};
+            return other;
         if (s->flow == FLOW_WEIGHT) {
             out.flow = FLOW_WEIGHT;
             out.elements = s->elements > out.elements ? s->elements : out.elements;
@@ -134,6 +141,74 @@ static void look(const struct reader *r, const struct hlo_instruction *in, const
     }
 }
 
+// ---- Instructions of a computation
+
+// Of a tuple, for each of its elements.
+static int make_parts(struct reader *r, const struct hlo_computation *c, const struct hlo_instruction *in,
+                      const struct source *values, struct source *out)
+{
+    struct source *parts = arena_new(&r->scratch, struct source, in->n_operands + 1, r->err);
+    if (!parts)
+        return ERR_MEMORY;
+    for (size_t k = 0; k < in->n_operands; k++)
+        parts[k] = values[in->operands[k] - c->instructions];
+    *out = join(values, in, c);
+    out->parts = parts;
+    out->n_parts = in->n_operands;
+    return 0;
+}
+
+// What is cut out of a weight: a matrix of a stack by number, or by each run of a loop, so that all of it comes by. A
+// row that is looked up is neither.
+static struct source cut_out(const struct reader *r, const struct hlo_instruction *in, const struct source *values,
+                             const struct hlo_computation *c)
+{
+    struct source from = values[in->operands[0] - c->instructions];
+    double elements = (double)hlo_shape_elements(&in->shape);
+    bool by_number = hlo_is(in, "slice") && in->operands[0]->shape.rank > 2;
+    bool by_loop = hlo_is(in, "dynamic-slice") && r->runs > 1 && elements * r->runs >= from.elements;
+    if (from.flow != FLOW_WEIGHT || !(by_number || by_loop))
+        return join(values, in, c);
+    from.elements = elements < from.elements ? elements : from.elements;
+    return from;
+}
+
+// Where the result of an instruction that calls nothing comes from.
+static int plain_source(struct reader *r, const struct hlo_computation *c, const struct hlo_instruction *in,
+                        const struct source *values, struct source *out)
+{
+    const struct source *first = in->n_operands ? &values[in->operands[0] - c->instructions] : &other;
+    if (hlo_is(in, "tuple"))
+        return make_parts(r, c, in, values, out);
+    if (ends_flow(in))
+        *out = other;
+    else if (hlo_is(in, "get-tuple-element"))
+        *out = in->tuple_index >= 0 && (size_t)in->tuple_index < first->n_parts ? first->parts[in->tuple_index] : other;
+    else if (in->n_operands && (hlo_is(in, "slice") || hlo_is(in, "dynamic-slice")))
+        *out = cut_out(r, in, values, c);
+    else
+        *out = join(values, in, c);
+    return 0;
+}
+
+static struct source argument_of(const struct hlo_instruction *in, const struct source *arguments, size_t n)
+{
+    return in->parameter >= 0 && (size_t)in->parameter < n ? arguments[in->parameter] : other;
+}
+
+static bool calls_one(const struct hlo_instruction *in)
+{
+    return in->n_called == 1 && (hlo_is(in, "fusion") || hlo_is(in, "call"));
+}
+
+static int visit(struct reader *r, const struct hlo_computation *c, int depth)
+{
+    r->visits += c->n_instructions;
+    if (depth > MOST_DEPTH || r->visits > MOST_VISITS)
+        return error_set(r->err, ERR_INPUT, "the optimised program", "calls too much from too many places");
+    return 0;
+}
+
 static int follow(struct reader *r, const struct hlo_computation *c, const struct source *arguments, size_t n,
                   int depth, struct source *values, struct found *f);
 
@@ -149,7 +224,7 @@ static int follow_call(struct reader *r, const struct hlo_computation *c, const 
     for (size_t k = 0; k < in->n_operands; k++)
         arguments[k] = values[in->operands[k] - c->instructions];
     int rc = follow(r, callee, arguments, in->n_operands, depth + 1, inside, f);
-    *out = callee->root ? inside[callee->root - callee->instructions] : (struct source){FLOW_OTHER, 0};
+    *out = callee->root ? inside[callee->root - callee->instructions] : other;
     return rc;
 }
 
@@ -157,22 +232,15 @@ static int follow_call(struct reader *r, const struct hlo_computation *c, const 
 static int follow(struct reader *r, const struct hlo_computation *c, const struct source *arguments, size_t n,
                   int depth, struct source *values, struct found *f)
 {
-    int rc = 0;
-    r->visits += c->n_instructions;
-    if (depth > MOST_DEPTH || r->visits > MOST_VISITS)
-        return error_set(r->err, ERR_INPUT, "the optimised program", "calls too much from too many places");
+    int rc = visit(r, c, depth);
     for (size_t i = 0; i < c->n_instructions && !rc; i++) {
         const struct hlo_instruction *in = &c->instructions[i];
-        bool calls = in->n_called == 1 && (hlo_is(in, "fusion") || hlo_is(in, "call"));
         if (hlo_is(in, "parameter"))
-            values[i] = in->parameter >= 0 && (size_t)in->parameter < n ? arguments[in->parameter]
-                                                                        : (struct source){FLOW_OTHER, 0};
-        else if (calls)
+            values[i] = argument_of(in, arguments, n);
+        else if (calls_one(in))
             rc = follow_call(r, c, in, values, depth, &values[i], f);
-        else if (ends_flow(in))
-            values[i] = (struct source){FLOW_OTHER, 0};
         else
-            values[i] = join(values, in, c);
+            rc = plain_source(r, c, in, values, &values[i]);
         if (!rc)
             look(r, in, &values[i], f);
     }
@@ -202,6 +270,7 @@ static int keep_largest(struct reader *r, struct narrow_work *w, const struct hl
     hlo_text_shape(&shape, &in->shape, false);
     int rc = str_check(&shape, r->err);
     w->largest[at].bytes = bytes;
+    w->largest[at].runs = r->runs;
     if (at == 0)
         w->type = array_type(&in->shape);
     w->largest[at].instruction = copy(r, in->name);
@@ -211,17 +280,23 @@ static int keep_largest(struct reader *r, struct narrow_work *w, const struct hl
     return w->largest[at].instruction && w->largest[at].scope && w->largest[at].shape ? 0 : ERR_MEMORY;
 }
 
-// Adds an instruction of the entry with `elements` of this kind in it.
+static void add_count(const struct reader *r, struct narrow_work *w, int count)
+{
+    double sum = w->count + count * r->runs;
+    w->count = sum < INT_MAX ? (int)sum : INT_MAX;
+}
+
+// Adds an instruction with `elements` of this kind in it.
 static int add(struct reader *r, struct narrow_work *w, const struct hlo_instruction *in, int count, double elements)
 {
     struct hlo_cost cost = {.bytes = 0};
     int rc = hlo_cost_instruction(&r->costs, in, &cost, r->err);
     double written = hlo_cost_written_bytes(in);
-    w->count += count;
-    w->elements += elements;
-    w->element_flop += cost.element_flop;
-    w->written_bytes += written;
-    w->read_bytes += cost.bytes > written ? cost.bytes - written : 0;
+    add_count(r, w, count);
+    w->elements += r->runs * elements;
+    w->element_flop += r->runs * cost.element_flop;
+    w->written_bytes += r->runs * written;
+    w->read_bytes += r->runs * (cost.bytes > written ? cost.bytes - written : 0);
     return rc ? rc : keep_largest(r, w, in, written);
 }
 
@@ -239,13 +314,13 @@ static bool finds_maximum(const struct hlo_instruction *in, int depth)
 }
 
 // What a quantisation takes its scale from: operands that are maxima. Each is counted once.
-static int add_scales(struct reader *r, const struct hlo_computation *entry, const struct hlo_instruction *in,
+static int add_scales(struct reader *r, const struct hlo_computation *c, const struct hlo_instruction *in,
                       bool *counted)
 {
     int rc = 0;
     for (size_t k = 0; k < in->n_operands && !rc; k++) {
         const struct hlo_instruction *from = in->operands[k];
-        size_t i = (size_t)(from - entry->instructions);
+        size_t i = (size_t)(from - c->instructions);
         if (counted[i] || !finds_maximum(from, 0))
             continue;
         counted[i] = true;
@@ -254,7 +329,7 @@ static int add_scales(struct reader *r, const struct hlo_computation *entry, con
     return rc;
 }
 
-static int sort_out(struct reader *r, const struct hlo_computation *entry, const struct hlo_instruction *in,
+static int sort_out(struct reader *r, const struct hlo_computation *c, const struct hlo_instruction *in,
                     const struct source *self, const struct found *f, bool *counted)
 {
     struct narrow *o = r->out;
@@ -267,13 +342,13 @@ static int sort_out(struct reader *r, const struct hlo_computation *entry, const
     else if (whole && is_any(in, moves))
         rc = add(r, &o->copied, in, 1, elements);
     else if (f->widened) {
-        o->inner.count += f->widened;
-        o->inner.elements += f->widened_inside;
+        add_count(r, &o->inner, f->widened);
+        o->inner.elements += r->runs * f->widened_inside;
         rc = keep_largest(r, &o->inner, in, hlo_cost_written_bytes(in));
     }
     if (!rc && f->quantised) {
         rc = add(r, &o->quantised, in, f->quantised, f->quantised_elements);
-        rc = rc ? rc : add_scales(r, entry, in, counted);
+        rc = rc ? rc : add_scales(r, c, in, counted);
     }
     return rc;
 }
@@ -282,35 +357,74 @@ static int sort_out(struct reader *r, const struct hlo_computation *entry, const
 static struct source argument(const struct reader *r, const struct hlo_instruction *in)
 {
     if (in->parameter < 0 || (size_t)in->parameter >= r->n_parameters || !r->weights[in->parameter])
-        return (struct source){FLOW_OTHER, 0};
-    return in->shape.rank < 2 ? (struct source){FLOW_CONSTANT, 0}
-                              : (struct source){FLOW_WEIGHT, (double)hlo_shape_elements(&in->shape)};
+        return other;
+    return in->shape.rank < 2 ? (struct source){FLOW_CONSTANT, 0, NULL, 0}
+                              : (struct source){FLOW_WEIGHT, (double)hlo_shape_elements(&in->shape), NULL, 0};
 }
 
-static int read_entry(struct reader *r)
+static int read_code(struct reader *r, const struct hlo_computation *c, const struct source *arguments, size_t n,
+                     int depth);
+
+// Element k of a loop's state stays what it was: the body returns it as it came.
+static bool stays(const struct hlo_computation *body, size_t k)
 {
-    const struct hlo_computation *entry = r->m->entry;
-    size_t n = entry->n_instructions;
-    struct source *values = arena_new(&r->scratch, struct source, n + 1, r->err);
-    bool *counted = arena_new(&r->scratch, bool, n + 1, r->err);
-    int rc = values && counted ? 0 : ERR_MEMORY;
-    for (size_t i = 0; i < n && !rc; i++) {
-        const struct hlo_instruction *in = &entry->instructions[i];
+    const struct hlo_instruction *root = body->root;
+    if (!root || !hlo_is(root, "tuple") || k >= root->n_operands)
+        return false;
+    const struct hlo_instruction *in = root->operands[k];
+    return hlo_is(in, "get-tuple-element") && in->tuple_index == (int64_t)k && in->n_operands == 1 &&
+           hlo_is(in->operands[0], "parameter");
+}
+
+// Reads a loop's body, whose weights are those of its state that stay, as often as it runs.
+static int read_loop(struct reader *r, const struct hlo_computation *c, const struct hlo_instruction *in,
+                     const struct source *values, int depth, struct source *out)
+{
+    const struct hlo_computation *body = in->n_called == 2 ? in->called[0] : NULL;
+    const struct source *state = in->n_operands ? &values[in->operands[0] - c->instructions] : &other;
+    struct source *parts = arena_new(&r->scratch, struct source, state->n_parts + 1, r->err);
+    int64_t trips = -1;
+    double before = r->runs;
+    *out = other;
+    int rc = parts ? hlo_trip_count(r->m, in, &r->scratch, &trips, r->err) : ERR_MEMORY;
+    if (rc || !body)
+        return rc;
+    for (size_t k = 0; k < state->n_parts; k++)
+        parts[k] = stays(body, k) ? state->parts[k] : other;
+    *out = (struct source){FLOW_OTHER, 0, parts, state->n_parts};
+    r->out->loops_unknown |= trips < 0;
+    r->runs *= trips < 0 ? 1 : (double)trips;
+    r->runs = r->runs < MOST_RUNS ? r->runs : MOST_RUNS;
+    if (trips != 0)
+        rc = read_code(r, body, out, 1, depth + 1);
+    r->runs = before;
+    return rc;
+}
+
+// The entry, or the body of a loop: what each instruction does, what it calls included.
+static int read_code(struct reader *r, const struct hlo_computation *c, const struct source *arguments, size_t n,
+                     int depth)
+{
+    struct source *values = arena_new(&r->scratch, struct source, c->n_instructions + 1, r->err);
+    bool *counted = arena_new(&r->scratch, bool, c->n_instructions + 1, r->err);
+    int rc = values && counted ? visit(r, c, depth) : ERR_MEMORY;
+    for (size_t i = 0; i < c->n_instructions && !rc; i++) {
+        const struct hlo_instruction *in = &c->instructions[i];
         struct found f = {.widened = 0};
-        bool calls = in->n_called == 1 && (hlo_is(in, "fusion") || hlo_is(in, "call"));
-        r->out->loops |= hlo_is(in, "while");
         if (hlo_is(in, "parameter")) {
-            values[i] = argument(r, in);
+            values[i] = arguments ? argument_of(in, arguments, n) : argument(r, in);
             continue;
         }
-        if (calls)
-            rc = follow_call(r, entry, in, values, 0, &values[i], &f);
-        else
-            values[i] = ends_flow(in) ? (struct source){FLOW_OTHER, 0} : join(values, in, entry);
+        if (hlo_is(in, "while")) {
+            rc = read_loop(r, c, in, values, depth, &values[i]);
+            continue;
+        }
+        rc = calls_one(in) ? follow_call(r, c, in, values, depth, &values[i], &f)
+                           : plain_source(r, c, in, values, &values[i]);
         if (!rc)
             look(r, in, &values[i], &f);
         if (!rc)
-            rc = sort_out(r, entry, in, &values[i], &f, counted);
+            rc = sort_out(r, c, in, &values[i], &f, counted);
     }
     return rc;
 }
@@ -325,6 +439,7 @@ int narrow_read(struct narrow *out, const void *hlo, size_t n, const bool *weigh
                        .n_parameters = n_parameters,
                        .quantised = quantised,
                        .arena = arena,
+                       .runs = 1,
                        .err = err};
     memset(out, 0, sizeof *out);
     out->widened.type = out->inner.type = out->copied.type = out->quantised.type = out->scales.type = DT_INVALID;
@@ -336,7 +451,7 @@ int narrow_read(struct narrow *out, const void *hlo, size_t n, const bool *weigh
         const struct hlo_cost *all = hlo_cost_module(&r.costs);
         memcpy(out->product_flop, all->product_flop, sizeof out->product_flop);
         out->bytes = all->bytes;
-        rc = read_entry(&r);
+        rc = read_code(&r, m.entry, NULL, 0, 0);
     }
     arena_release(&r.scratch);
     return rc;

@@ -481,6 +481,7 @@ static void write_reason(const struct why_reason *r, struct jw *w)
         jw_kv_string(w, "scope", r->where->largest[i].scope);
         jw_kv_string(w, "shape", r->where->largest[i].shape);
         quantity_json_derived(w, "written", r->where->largest[i].bytes, "B", program);
+        quantity_json_derived(w, "runs", r->where->largest[i].runs, "count", program);
         jw_object_end(w);
     }
     jw_array_end(w);
@@ -510,7 +511,7 @@ void qualify_why_json(const struct qualify *q, const struct qualify_policy *p, s
     quantity_json_derived(w, "moved", y->unread ? NAN : y->own.bytes, "B", unread);
     quantity_json_derived(w, "moved_against", y->unread ? NAN : y->other.bytes, "B", unread);
     jw_kv_string(w, "unread", y->unread);
-    jw_kv_bool(w, "loops", y->own.loops);
+    jw_kv_bool(w, "loops_unknown", y->own.loops_unknown);
     jw_key(w, "reasons");
     jw_array(w);
     for (int i = 0; i < y->n; i++)

@@ -55,6 +55,8 @@ static void headline(struct str *s, const json_t *result, size_t i)
         str_addf(s, " a call, that of %s ", against);
         add_figure(s, why, "moved_against");
     }
+    if (json_is_true(doc_at(why, "loops_unknown")))
+        str_add(s, ", where a loop that does not say how often it runs counts once");
     const char *unread = doc_text(why, "unread", NULL);
     if (unread)
         str_addf(s, ". Why is not known: %s; --trace shows what takes the time", unread);
@@ -62,20 +64,25 @@ static void headline(struct str *s, const json_t *result, size_t i)
         str_add(s, ". Nothing in the program explains it: --trace shows what takes the time");
 }
 
-// "in clamp_convert_fusion.20 (layer.0.mlp.down), ..."; nothing where no instruction is named.
+// "in clamp_convert_fusion.20 (layer.0.mlp.down) 12 times, ..."; nothing where no instruction is named.
 static void places(struct str *s, const json_t *reason)
 {
     size_t n = doc_count(reason, "where");
+    double shown = 0;
     for (size_t k = 0; k < n; k++) {
         const json_t *where = doc_item(reason, "where", k);
         const char *scope = doc_text(where, "scope", "");
         str_addf(s, "%s%s", k ? ", " : "in ", doc_text(where, "instruction", "?"));
         if (*scope)
             str_addf(s, " (%s)", scope);
+        double runs = doc_number(where, "runs.value");
+        shown += runs > 1 ? runs : 1;
+        if (runs > 1)
+            str_addf(s, " %.0f times", runs);
     }
-    if (doc_number(reason, "figures.weights.value") > (double)n ||
-        doc_number(reason, "figures.activations.value") > (double)n ||
-        doc_number(reason, "figures.conversions.value") > (double)n)
+    if (doc_number(reason, "figures.weights.value") > shown ||
+        doc_number(reason, "figures.activations.value") > shown ||
+        doc_number(reason, "figures.conversions.value") > shown)
         str_add(s, " and others");
 }
 

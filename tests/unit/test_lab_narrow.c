@@ -114,6 +114,59 @@ TEST(lab_narrow_leaves_rows_of_a_table_alone)
     arena_release(&arena);
 }
 
+// A loop that goes through a stack of three matrices: each run widens the one that it cuts out, and what was cut out by
+// number is a matrix as well. The loop's other state is no weight, though a weight goes into it.
+TEST(lab_narrow_looks_into_loops)
+{
+    static const char text[] =
+        "HloModule m\n\n"
+        "wider (w: s8[3,64,32], i: s32[]) -> bf16[64,32] {\n  w = s8[3,64,32] parameter(0)\n  i = s32[] parameter(1)\n"
+        "  z = s32[] constant(0)\n  one = s8[1,64,32] dynamic-slice(w, i, z, z), dynamic_slice_sizes={1,64,32}\n"
+        "  r = s8[64,32] bitcast(one)\n  ROOT c = bf16[64,32] convert(r)\n}\n\n"
+        "body (s: (s32[], bf16[4,32], s8[3,64,32], s8[8,32])) -> (s32[], bf16[4,32], s8[3,64,32], s8[8,32]) {\n"
+        "  s = (s32[], bf16[4,32], s8[3,64,32], s8[8,32]) parameter(0)\n"
+        "  i = s32[] get-tuple-element(s), index=0\n  x = bf16[4,32] get-tuple-element(s), index=1\n"
+        "  w = s8[3,64,32] get-tuple-element(s), index=2\n  t = s8[8,32] get-tuple-element(s), index=3\n"
+        "  wide = bf16[64,32] fusion(w, i), kind=kLoop, calls=wider, metadata={op_name=\"layer\"}\n"
+        "  u = bf16[8,32] convert(t)\n  v = bf16[8,64] dot(u, wide), lhs_contracting_dims={1}, "
+        "rhs_contracting_dims={1}\n"
+        "  y = bf16[4,64] slice(v), slice={[0:4], [0:64]}\n"
+        "  q = bf16[4,32] dot(y, wide), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        "  other = s8[8,32] negate(t)\n  one = s32[] constant(1)\n  next = s32[] %s(i, one)\n"
+        "  ROOT r = (s32[], bf16[4,32], s8[3,64,32], s8[8,32]) tuple(next, q, w, other)\n}\n\n"
+        "go (s: (s32[], bf16[4,32], s8[3,64,32], s8[8,32])) -> pred[] {\n"
+        "  s = (s32[], bf16[4,32], s8[3,64,32], s8[8,32]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+        "  n = s32[] constant(3)\n  ROOT l = pred[] compare(i, n), direction=LT\n}\n\n"
+        "ENTRY e (x: bf16[4,32], w: s8[3,64,32], t: s8[8,32]) -> bf16[64,32] {\n"
+        "  x = bf16[4,32] parameter(0)\n  w = s8[3,64,32] parameter(1)\n  t = s8[8,32] parameter(2)\n"
+        "  z = s32[] constant(0)\n  s = (s32[], bf16[4,32], s8[3,64,32], s8[8,32]) tuple(z, x, w, t)\n"
+        "  loop = (s32[], bf16[4,32], s8[3,64,32], s8[8,32]) while(s), condition=go, body=body\n"
+        "  again = s8[3,64,32] get-tuple-element(loop), index=2\n"
+        "  last = s8[1,64,32] slice(again), slice={[2:3], [0:64], [0:32]}\n  flat = s8[64,32] bitcast(last)\n"
+        "  ROOT out = bf16[64,32] convert(flat)\n}\n";
+    char program[sizeof text + 16];
+    struct narrow n;
+    arena_init(&arena);
+    snprintf(program, sizeof program, text, "add");
+    REQUIRE(read_text(&n, program, DT_INVALID));
+    CHECK_INT(n.widened.count, 3 + 1);
+    CHECK(n.widened.elements == 4 * 64 * 32 && n.widened.written_bytes == 4 * 2 * 64 * 32);
+    REQUIRE(n.widened.n_largest == 2);
+    CHECK(n.widened.largest[0].bytes == 2 * 64 * 32 && n.widened.largest[0].runs == 3);
+    CHECK_STR(n.widened.largest[0].instruction, "wide");
+    CHECK_STR(n.widened.largest[1].instruction, "out");
+    CHECK(n.widened.largest[1].runs == 1);
+    check_none(&n.inner);
+    CHECK(!n.loops_unknown);
+    // Nobody knows how often it runs: what one run cuts out is not known to be all.
+    snprintf(program, sizeof program, text, "multiply");
+    REQUIRE(read_text(&n, program, DT_INVALID));
+    CHECK(n.loops_unknown);
+    CHECK_INT(n.widened.count, 1);
+    CHECK_STR(n.widened.largest[0].instruction, "out");
+    arena_release(&arena);
+}
+
 TEST(lab_narrow_activations_quantised)
 {
     struct narrow n;
