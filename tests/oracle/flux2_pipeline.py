@@ -5,8 +5,9 @@
 
 Weights are those of `--weights tiny:1`: `made` gives what src/io/random_checkpoint.h describes. Each case runs in f64
 ("wide": where the libraries fall back to f32, in norms, softmax, waves of the time, rotary positions and the sampler's
-sums, they are patched to f64, but for the rotary tables and the schedule, which are of f32; "plain": as they are), and
-in bf16 as they are. Schedules are there for more sizes, in both references' arithmetic.
+sums, they are patched to f64, but for the rotary tables and the schedule, which are of f32; "plain": as they are; and
+"near": as they are but for the one cast that moves the latents most), and in bf16 as they are. How far each cast alone
+moves the last latents is in "casts". Schedules are there for more sizes, in both references' arithmetic.
 """
 import json
 import os
@@ -38,10 +39,6 @@ def made(name, shape, seed=SEED):
         h = (h ^ byte) * 0x100000001B3 & MASK
     key = mixed(U64(seed + h & MASK))
     n = int(np.prod(shape))
-    with np.errstate(over="ignore"):
-        words = mixed(key + (np.arange((n + 3) // 4, dtype=U64) + U64(1)) * U64(0x9E3779B97F4A7C15))
-    halves = np.stack([(words >> U64(16 * k)) & U64(0xFFFF) for k in range(4)], 1).reshape(-1)[:n]
-    u = (halves.astype(np.float32) + np.float32(0.5)) / np.float32(32768) - np.float32(1)
     if len(shape) > 1:
         middle, reach = 0, np.sqrt(3.0 / (n // shape[0]))
     elif name.endswith("running_var"):
@@ -52,8 +49,15 @@ def made(name, shape, seed=SEED):
         middle, reach = 0, 0.17
     else:
         middle, reach = 1, 0.17
-    values = np.float32(middle) + np.float32(reach) * u
-    return torch.from_numpy(values.reshape(shape)).bfloat16()
+    out = torch.empty(n, dtype=torch.bfloat16)
+    for at in range(0, n, 1 << 22):  # large ones piece by piece
+        count = min(1 << 22, n - at)
+        with np.errstate(over="ignore"):
+            words = mixed(key + (np.arange(at // 4, (at + count + 3) // 4, dtype=U64) + U64(1)) * U64(0x9E3779B97F4A7C15))
+        halves = np.stack([(words >> U64(16 * k)) & U64(0xFFFF) for k in range(4)], 1).reshape(-1)[:count]
+        u = (halves.astype(np.float32) + np.float32(0.5)) / np.float32(32768) - np.float32(1)
+        out[at : at + count] = torch.from_numpy(np.float32(middle) + np.float32(reach) * u)
+    return out.reshape(shape)
 
 
 def fill(model):
@@ -75,6 +79,7 @@ class WideScheduler(diffusers.FlowMatchEulerDiscreteScheduler):
 
 
 def pipeline(wide, guided):
+    """wide: the sampler's sums are of f64."""
     scheduler = (WideScheduler if wide else diffusers.FlowMatchEulerDiscreteScheduler)(
         num_train_timesteps=1000, shift=3.0, use_dynamic_shifting=True, time_shift_type="exponential", base_shift=0.5, max_shift=1.15, base_image_seq_len=256,
         max_image_seq_len=4096)  # fmt: skip
@@ -90,19 +95,22 @@ def contexts(model, ids, mask, dtype):
     return rows
 
 
-def run(case, kind, ids, mask, noise, references):
-    """One run: latents after every step, the image, and the times that the transformer was told."""
-    dtype = torch.bfloat16 if kind == "bf16" else torch.float64
-    pipe = pipeline(kind == "wide", case["guided"])
-    rotary = pipe.text_encoder.model.rotary_emb.inv_freq.clone()
+SUMS = "sampler sums"
+CASTS = (*tiny.CASTS, SUMS)
+
+
+def run(case, dtype, casts, ids, mask, noise):
+    """One run, with some casts in f64: latents after every step, the image, and the times that the transformer was told."""
+    pipe = pipeline(SUMS in casts, case["guided"])
+    restore = tiny.patch([c for c in casts if c != SUMS])
     for part in (pipe.text_encoder, pipe.transformer, pipe.vae):
         part.to(dtype)
-    if kind == "wide":
-        pipe.text_encoder.model.rotary_emb.inv_freq = rotary.double()
-        pipe.text_encoder.model.rotary_emb.register_forward_hook(tiny.rounded)
-        pipe.transformer.pos_embed.register_forward_hook(tiny.rounded)
-    else:
-        pipe.text_encoder.model.rotary_emb.inv_freq = rotary
+    rotary = pipe.text_encoder.model.rotary_emb
+    wide = "text angles" in casts
+    rotary.inv_freq = tiny.frequencies(pipe.text_encoder, torch.float64 if wide else torch.float32)
+    if wide:
+        rotary.register_forward_hook(tiny.rounded)
+    references = [PIL.Image.fromarray(p) for p in pictures(case["references"])]
     context = contexts(pipe.text_encoder, ids, mask, dtype)
     kept, times = [], []
     pipe.transformer.time_guidance_embed.register_forward_pre_hook(lambda _m, a: times.append(float(a[0][0])))
@@ -114,6 +122,7 @@ def run(case, kind, ids, mask, noise, references):
     pipe.set_progress_bar_config(disable=True)
     image = pipe(image=references or None, height=HEIGHT, width=WIDTH, num_inference_steps=case["steps"], guidance_scale=case["guidance"], latents=torch.from_numpy(noise).to(dtype),
                  prompt_embeds=context[0], negative_prompt_embeds=context[1], callback_on_step_end=keep, output_type="pt").images  # fmt: skip
+    restore()
     return kept, image.double().permute(0, 2, 3, 1).contiguous().numpy(), times[:: 2 if case["guided"] else 1]
 
 
@@ -158,22 +167,19 @@ def main():
     cases = [{"name": "text", "guided": False, "steps": STEPS, "guidance": 1.0, "references": []},
              {"name": "references", "guided": False, "steps": STEPS, "guidance": 1.0, "references": [[64, 80], [80, 64]]},
              {"name": "guidance", "guided": True, "steps": 3, "guidance": 4.0, "references": []}]  # fmt: skip
-    runs = {}
-    for kind in ("plain", "bf16", "wide"):
-        if kind == "wide":
-            tiny.patch()
-        for case in cases:
-            references = [PIL.Image.fromarray(p) for p in pictures(case["references"])]
-            runs[case["name"], kind] = run(case, kind, ids, mask, noise, references)
+    size = lambda a: float(np.sqrt(np.mean(np.square(a))))
     for case in cases:
-        wide, image, _ = runs[case["name"], "wide"]
-        plain = runs[case["name"], "plain"][0]
-        narrow, _, times = runs[case["name"], "bf16"][:3]
-        size = lambda a: float(np.sqrt(np.mean(np.square(a))))
+        one = lambda casts, dtype=torch.float64: run(case, dtype, casts, ids, mask, noise)
+        wide, image, _ = one(CASTS)
+        off = lambda run: size(run[0][-1] - wide[-1]) / size(wide[-1])
+        plain, (narrow, _, case["bf16_times"]) = one(()), one((), torch.bfloat16)
+        case["casts"] = {cast: off(one([c for c in CASTS if c != cast])) for cast in CASTS}
+        case["largest"] = max(case["casts"], key=case["casts"].get)
+        near = one([case["largest"]])
+        case["plain_off"], case["near_off"] = off(plain), off(near)
         case["latents"], case["image"] = [tiny.place(x) for x in wide], tiny.place(image)
-        case["plain_latents"], case["bf16_latents"] = tiny.place(plain[-1]), tiny.place(narrow[-1])
-        case["bf16_times"] = times
-        print(case["name"], "plain is", size(plain[-1] - wide[-1]) / size(wide[-1]), "from wide; bf16", 20 * np.log10(size(wide[-1]) / size(narrow[-1] - wide[-1])), "dB")
+        case["plain_latents"], case["near_latents"], case["bf16_latents"] = (tiny.place(x[-1]) for x in (plain[0], near[0], narrow))
+        print(case["name"], "plain is", case["plain_off"], "from wide; bf16", -20 * np.log10(off((narrow,))), "dB; near", case["near_off"], case["casts"])
     index = {
         "made_by": "tests/oracle/flux2_pipeline.py",
         "versions": {"diffusers": diffusers.__version__, "transformers": transformers.__version__, "torch": torch.__version__.split("+")[0],

@@ -20,6 +20,9 @@ import diffusers
 import numpy as np
 import torch
 import transformers
+from diffusers.models import embeddings
+from diffusers.models.transformers import transformer_flux2
+from transformers.models.qwen3 import modeling_qwen3
 
 F32, F64 = torch.float32, torch.float64
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -40,25 +43,54 @@ def place(array):
     return [NAMES[array.dtype], list(array.shape), offset]
 
 
-def patch():
-    """f64 where the libraries say f32."""
+class Wide:
+    """torch, in which f32 is f64."""
 
-    class Wide:
-        float32 = float = F64
+    float32 = float = F64
 
-        def __getattr__(self, name):
-            return getattr(torch, name)
+    def __getattr__(self, name):
+        return getattr(torch, name)
 
-    from diffusers.models import embeddings, normalization
-    from transformers.models.qwen3 import modeling_qwen3
 
-    for module in (embeddings, normalization, modeling_qwen3):
-        module.torch = Wide()
-    torch.Tensor.float = torch.Tensor.double
+def in_f64(module, function):
+    def run(*arguments, **named):
+        kept, module.torch, torch.Tensor.float = (module.torch, torch.Tensor.float), Wide(), torch.Tensor.double
+        try:
+            return function(*arguments, **named)
+        finally:
+            module.torch, torch.Tensor.float = kept
+
+    return run
+
+
+# Where the libraries compute in f32 whatever a model's type is: what is called where, and which module says f32.
+CASTS = {
+    "text norms": (modeling_qwen3.Qwen3RMSNorm, "forward", modeling_qwen3),
+    "text angles": (modeling_qwen3.Qwen3RotaryEmbedding, "forward", modeling_qwen3),
+    "text softmax": (modeling_qwen3, "eager_attention_forward", modeling_qwen3),
+    "time waves": (embeddings, "get_timestep_embedding", embeddings),
+    "rotation": (transformer_flux2, "apply_rotary_emb", embeddings),
+}
+
+
+def patch(casts=tuple(CASTS)):
+    """f64 where the libraries say f32; gives what takes that back."""
+    kept = [(CASTS[c][0], CASTS[c][1], getattr(*CASTS[c][:2])) for c in casts]
+    for c in casts:
+        where, name, module = CASTS[c]
+        setattr(where, name, in_f64(module, getattr(where, name)))
+    return lambda: [setattr(*k) for k in kept]
 
 
 def rounded(_module, _arguments, tables):
     return tuple(t.to(F32).to(F64) for t in tables)
+
+
+def frequencies(model, dtype=F64):
+    """Of the rotary positions of a text encoder, in the type that they are computed in."""
+    config = model.config
+    exponents = torch.arange(0, config.head_dim, 2, dtype=dtype) / config.head_dim
+    return 1.0 / config.rope_parameters["rope_theta"] ** exponents
 
 
 def drawn(name, shape):
@@ -115,11 +147,11 @@ def text_model():
 
 def text():
     model = text_model()
-    assert abs(model.model.rotary_emb.inv_freq[1].item() - 1e6 ** (-2 / 16)) < 1e-12
-    rotary = model.model.rotary_emb.inv_freq
+    rotary = frequencies(model)
+    assert abs(rotary[1].item() - 1e6 ** (-2 / 16)) < 1e-12 and torch.equal(model.model.rotary_emb.inv_freq, frequencies(model, F32))
     fill(model)
     assert model.lm_head.weight.data_ptr() == model.model.embed_tokens.weight.data_ptr()
-    model.model.rotary_emb.inv_freq = rotary.double()
+    model.model.rotary_emb.inv_freq = rotary
     model.model.rotary_emb.register_forward_hook(rounded)
     generator = np.random.default_rng(11)
     ids = generator.integers(0, 512, (3, TEXT_TOKENS), dtype=np.int32)

@@ -2,12 +2,13 @@
 """Reference directories for `assay ladder`: named values on the way through a model, from diffusers and transformers.
 
     build-oracle/venv/bin/python tests/oracle/ladder_reference.py klein-tiny DIR [f32|bf16|f64]
-    build-oracle/venv/bin/python tests/oracle/ladder_reference.py klein FOLDER DIR [f32|bf16] [HEIGHT WIDTH]
+    build-oracle/venv/bin/python tests/oracle/ladder_reference.py klein FOLDER|random:SEED DIR [f32|bf16] [HEIGHT WIDTH]
     build-oracle/venv/bin/python tests/oracle/ladder_reference.py bert FOLDER DIR [f32|bf16|f64]
 
 docs/ladder.md describes what is written: reference.json and taps.safetensors. klein-tiny has the weights of `tiny:1` and
-several cases; klein takes a folder in diffusers' layout, and loads one component at a time. Prompts are encoded with the
-folder's tokenizer, for klein-tiny with that of third_party/models/qwen. Everything runs as the libraries have it, in the
+several cases; klein takes a folder in diffusers' layout, or makes the random weights of klein-4B in full size, and has
+one component in memory at a time (9 GB in bf16). Prompts are encoded with the folder's tokenizer, those for random
+weights with that of third_party/models/qwen. Everything runs as the libraries have it, in the
 type asked for.
 """
 import json
@@ -271,7 +272,8 @@ class Only:
     """One component of a folder at a time: there may be no memory for all."""
 
     def __init__(self, folder, dtype):
-        self.folder, self.dtype = folder, dtype
+        self.folder, self.dtype, self.weights = folder, dtype, None
+        self.tokenizer = os.path.join(folder, "tokenizer")
         self.index = json.load(open(os.path.join(folder, "model_index.json"), encoding="utf-8"))
 
     def get(self, name):
@@ -280,11 +282,53 @@ class Only:
         return getattr({"diffusers": diffusers, "transformers": transformers}[library], kind).from_pretrained(os.path.join(self.folder, name), **named)
 
 
-def klein_folder(folder, out, kind, height, width):
-    dtype, parts, rows, columns, steps = TYPES[kind], Only(folder, TYPES[kind]), height // 16, width // 16, 4
+class Random:
+    """The same of random:SEED: klein-4B, and of its text encoder one layer more than is read, since the last one's output is normalised."""
+
+    def __init__(self, name, dtype):
+        self.seed, self.dtype, self.weights, self.index = int(name.split(":")[1]), dtype, name, {}
+        self.tokenizer = os.path.join(tiny.TOP, "third_party/models/qwen")
+
+    def get(self, name):
+        if name == "scheduler":
+            return diffusers.FlowMatchEulerDiscreteScheduler(num_train_timesteps=1000, shift=3.0, use_dynamic_shifting=True, time_shift_type="exponential")
+        with torch.device("meta"):
+            model = getattr(self, name)()
+        state = model.state_dict()
+        for key in state:
+            floats = state[key].is_floating_point()
+            state[key] = small.made(key, tuple(state[key].shape), self.seed).to(self.dtype) if floats else torch.zeros(state[key].shape, dtype=state[key].dtype)
+        model.load_state_dict(state, assign=True)
+        if name == "text_encoder":  # whose angles are in no checkpoint
+            model.model.rotary_emb = modeling_qwen3.Qwen3RotaryEmbedding(model.config)
+        return model
+
+    def text_encoder(self):
+        config = transformers.Qwen3Config(hidden_size=2560, intermediate_size=9728, num_hidden_layers=28, num_attention_heads=32, num_key_value_heads=8, head_dim=128,
+                                          rms_norm_eps=1e-6, rope_parameters={"rope_type": "default", "rope_theta": 1e6}, vocab_size=151936, tie_word_embeddings=True)  # fmt: skip
+        model = transformers.Qwen3ForCausalLM(config)
+        model.lm_head = torch.nn.Identity()
+        return model
+
+    def transformer(self):
+        return diffusers.Flux2Transformer2DModel(patch_size=1, in_channels=128, num_layers=5, num_single_layers=20, attention_head_dim=128, num_attention_heads=24,
+                                                 joint_attention_dim=7680, timestep_guidance_channels=256, mlp_ratio=3.0, axes_dims_rope=(32, 32, 32, 32),
+                                                 rope_theta=2000, eps=1e-6, guidance_embeds=False)  # fmt: skip
+
+    def vae(self):
+        return diffusers.AutoencoderKLFlux2(block_out_channels=(128, 256, 512, 512), down_block_types=("DownEncoderBlock2D",) * 4, up_block_types=("UpDecoderBlock2D",) * 4,
+                                             layers_per_block=2, latent_channels=32, norm_num_groups=32, sample_size=1024, use_quant_conv=True, use_post_quant_conv=True,
+                                             mid_block_add_attention=True, batch_norm_eps=1e-4)  # fmt: skip
+
+
+def klein(source, out, kind, height, width):
+    dtype, rows, columns, steps = TYPES[kind], height // 16, width // 16, 4
+    parts = (Random if source.startswith("random:") else Only)(source, dtype)
     about = {"height": height, "width": width, "steps": steps, "text_tokens": 512, "seed": 0, "sampler": "diffusers"}
-    if os.path.isdir(os.path.join(folder, "tokenizer")):
-        tokens(transformers.AutoTokenizer.from_pretrained(os.path.join(folder, "tokenizer")))
+    if parts.weights:
+        about["weights"] = parts.weights
+    if os.path.isdir(parts.tokenizer):
+        tokens(transformers.AutoTokenizer.from_pretrained(parts.tokenizer))
         about["prompts"] = PROMPTS
         ids, mask = (taps["tokens/" + n][1:2].numpy() for n in ("input_ids", "attention_mask"))
     else:
@@ -335,7 +379,7 @@ def main():
     if what == "klein-tiny":
         klein_tiny(rest[0], rest[1] if len(rest) > 1 else "f32")
     elif what == "klein":
-        klein_folder(rest[0], rest[1], rest[2] if len(rest) > 2 else "bf16", *(int(x) for x in rest[3:5] or (512, 512)))
+        klein(rest[0], rest[1], rest[2] if len(rest) > 2 else "bf16", *(int(x) for x in rest[3:5] or (512, 512)))
     else:
         bert(rest[0], rest[1], rest[2] if len(rest) > 2 else "f32")
 
