@@ -9,6 +9,7 @@
 #include "cli/wrap.h"
 #include "ir/policy.h"
 #include "lab/compile.h"
+#include "plan/layout.h"
 #include "report/format.h"
 #include "report/table.h"
 
@@ -544,8 +545,9 @@ static const struct option options[] = {
     {.name = "layout",
      .kind = OPTION_STRING,
      .argument = "LAYOUT",
-     .help =
-         "divide a model over the target's devices: tp, fsdp, dp, or dp=32,tp=8; one device's program when not given"},
+     .words = layout_words,
+     .help = "divide a model over the target's devices: dp, fsdp, tp, tp+sp, ulysses, ring, or several, as in "
+             "fsdp=4,tp=2; one device's program when not given"},
     {.name = "precision",
      .kind = OPTION_STRING,
      .choices = "default high highest",
@@ -593,6 +595,8 @@ static const struct example examples[] = {
     {"assay compile gemm:4096x4096x4096:bf16 --target v6e", "one product on one chip"},
     {"assay compile builtin:transformer-block --policy bf16 --target v6e:2x4 --layout tp",
      "a block divided over eight chips, with its collectives"},
+    {"assay compile builtin:transformer-block --policy bf16 --target v6e:2x4 --layout ring=2,ulysses=4",
+     "the same, divided along its tokens"},
     {"assay compile model.mlir --target v5e --target v6e --target tpu7x", "your own program on three chips"},
     {"assay compile builtin:minilm --target v6e --policy bf16 --policy w8a8", "two policies in one table"},
     {"assay compile m.mlir --target v6e --sweep --flag f=1 --flag f=2", "two values of a compiler's option"},

@@ -438,7 +438,7 @@ static void print_types(struct str *out, const struct module *m, const int *valu
     str_add_char(out, ')');
 }
 
-static void print_instruction(struct str *out, const struct module *m, int i);
+static void print_instruction(struct str *out, const struct module *m, const struct module_division *d, int i);
 
 static void print_region(struct str *out, const struct module *m, int region)
 {
@@ -455,7 +455,7 @@ static void print_region(struct str *out, const struct module *m, int region)
     str_add_char(out, '\n');
     for (int i = r->first; i < r->owner; i++) {
         if (m->instructions[i].region == region)
-            print_instruction(out, m, i);
+            print_instruction(out, m, NULL, i);
     }
     str_add(out, "    \"stablehlo.return\"");
     print_values(out, m, r->results, r->n_results);
@@ -489,14 +489,42 @@ static void print_result_types(struct str *out, const struct module *m, const st
     str_add_char(out, ')');
 }
 
-static void print_instruction(struct str *out, const struct module *m, int i)
+static const char *laid(const struct module_division *d, int i)
+{
+    return d && d->values ? d->values[i] : NULL;
+}
+
+// A value as it is made. One that is laid out then has another name until it is.
+static void print_made(struct str *out, const struct module_division *d, int i)
+{
+    str_addf(out, laid(d, i) ? "%%made%d" : "%%%d", i);
+}
+
+static void print_laid(struct str *out, const struct module *m, const struct module_division *d, int i)
+{
+    if (!laid(d, i))
+        return;
+    str_addf(out, "    %%%d = \"stablehlo.custom_call\"(%%made%d) {call_target_name = \"Sharding\", mhlo.sharding = ", i,
+             i);
+    print_quoted(out, laid(d, i));
+    str_add(out, "} : ");
+    print_types(out, m, &i, 1);
+    str_add(out, " -> ");
+    shape_print_mlir(out, &m->instructions[i].shape);
+    str_add(out, " loc(");
+    print_quoted(out, m->instructions[i].scope);
+    str_add(out, ")\n");
+}
+
+static void print_instruction(struct str *out, const struct module *m, const struct module_division *d, int i)
 {
     const struct instruction *in = &m->instructions[i];
     int n_results = module_n_results(m, in);
     bool branch = in->op == OP_CASE && m->instructions[in->operands[0]].shape.dtype == DT_PRED;
     if (in->op == OP_PARAMETER || in->op == OP_REGION_PARAMETER || in->op == OP_ELEMENT)
         return;
-    str_addf(out, "    %%%d", i);
+    str_add(out, "    ");
+    print_made(out, d, i);
     if (n_results)
         str_addf(out, ":%d", n_results);
     str_addf(out, " = \"%s\"", branch ? "stablehlo.if" : op_info(in->op)->mlir);
@@ -535,30 +563,36 @@ static void print_sharding(struct str *out, const char *const *shardings, int i)
 
 int module_print(const struct module *m, struct str *out, struct error *err)
 {
-    return module_print_sharded(m, NULL, NULL, out, err);
+    return module_print_divided(m, NULL, out, err);
 }
 
-int module_print_sharded(const struct module *m, const char *const *parameters, const char *const *results,
-                         struct str *out, struct error *err)
+int module_print_divided(const struct module *m, const struct module_division *d, struct str *out, struct error *err)
 {
     if (module_verify(m, err))
         return err ? err->code : ERR_INTERNAL;
-    str_add(out, "module @assay {\n  func.func public @main(");
+    str_add(out, "module @assay ");
+    if (d && d->partitions > 1)
+        str_addf(out, "attributes {mhlo.num_partitions = %" PRId64 " : i32} ", d->partitions);
+    str_add(out, "{\n  func.func public @main(");
     for (int i = 0; i < m->n_parameters; i++) {
-        str_addf(out, "%s%%%d: ", i ? ", " : "", m->parameters[i].instruction);
+        str_add(out, i ? ", " : "");
+        print_made(out, d, m->parameters[i].instruction);
+        str_add(out, ": ");
         shape_print_mlir(out, &m->instructions[m->parameters[i].instruction].shape);
-        print_sharding(out, parameters, i);
+        print_sharding(out, d ? d->parameters : NULL, i);
     }
     str_add(out, ") -> (");
     for (int i = 0; i < m->n_results; i++) {
         str_add(out, i ? ", " : "");
         shape_print_mlir(out, &m->instructions[m->results[i]].shape);
-        print_sharding(out, results, i);
+        print_sharding(out, d ? d->results : NULL, i);
     }
     str_add(out, ") {\n");
     for (int i = 0; i < m->n_instructions; i++) {
-        if (!m->instructions[i].region)
-            print_instruction(out, m, i);
+        if (m->instructions[i].region)
+            continue;
+        print_instruction(out, m, d, i);
+        print_laid(out, m, d, i);
     }
     str_add(out, "    \"func.return\"");
     print_values(out, m, m->results, m->n_results);

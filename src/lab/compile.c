@@ -13,7 +13,7 @@
 #include "base/threads.h"
 #include "ir/policy.h"
 #include "models/builtin.h"
-#include "plan/sharding.h"
+#include "plan/divide.h"
 
 const char *compile_state_name(enum compile_state s)
 {
@@ -85,7 +85,7 @@ static int model_case(struct compile *c, struct compile_case *k, struct module *
     struct module *m = arena_new(&k->arena, struct module, 1, err);
     struct policy policy;
     struct layout layout = layout_single();
-    struct sharding sharding;
+    struct divided divided;
     int rc = m ? 0 : ERR_MEMORY;
     if (!rc)
         module_init(m, &k->arena, c->options.workload);
@@ -102,18 +102,20 @@ static int model_case(struct compile *c, struct compile_case *k, struct module *
     if (!rc && c->options.layout)
         rc = layout_parse(&layout, c->options.layout, k->target.devices, err);
     if (!rc)
-        rc = sharding_make(&sharding, k->module, &layout, &k->arena, err);
+        rc = divide_module(k->module, &layout, k->target.slices, &k->arena, &divided, err);
     struct str text;
     str_init(&text);
-    if (!rc)
-        rc = module_print_sharded(k->module, sharding.parameters, sharding.results, &text, err);
+    if (!rc) {
+        k->module = divided.module;
+        rc = module_print_divided(k->module, &divided.division, &text, err);
+    }
     if (!rc) {
         k->text_bytes = text.length;
         k->text = arena_strndup(&k->arena, text.text, text.length, err);
         rc = k->text ? 0 : ERR_MEMORY;
     }
     k->format = "mlir";
-    k->partitions = (int)layout_devices(&layout);
+    k->partitions = (int)(layout_devices(&layout) / layout.ways[LAYOUT_PP]);
     str_release(&text);
     return rc;
 }
