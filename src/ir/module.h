@@ -172,12 +172,12 @@ void module_init(struct module *m, struct arena *arena, const char *name);
 int module_verify(const struct module *m, struct error *err);
 // StableHLO text with scopes as locations. The module must verify (it is verified first).
 int module_print(const struct module *m, struct str *out, struct error *err);
-// How the values of a module are divided over devices, in XLA's notation ("{devices=[8,1]<=[8]}"). NULL arrays and texts
-// say nothing: arguments and results are whole on every device then, and other values as the partitioner thinks.
+// How the values of a module are divided over devices, in XLA's notation ("{devices=[8,1]<=[8]}"). NULL arrays and
+// texts say nothing: arguments and results are whole on every device then, and other values as the partitioner thinks.
 struct module_division {
     const char *const *parameters, *const *results; // one for each
     const char *const *values; // one for each instruction: how its value is laid before anything uses it
-    int64_t partitions; // devices that share a run; 0 and 1: one
+    int64_t partitions;        // devices that share a run; 0 and 1: one
 };
 // The same for a partitioner. `d` NULL: not divided.
 int module_print_divided(const struct module *m, const struct module_division *d, struct str *out, struct error *err);

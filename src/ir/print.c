@@ -504,8 +504,8 @@ static void print_laid(struct str *out, const struct module *m, const struct mod
 {
     if (!laid(d, i))
         return;
-    str_addf(out, "    %%%d = \"stablehlo.custom_call\"(%%made%d) {call_target_name = \"Sharding\", mhlo.sharding = ", i,
-             i);
+    str_addf(out,
+             "    %%%d = \"stablehlo.custom_call\"(%%made%d) {call_target_name = \"Sharding\", mhlo.sharding = ", i, i);
     print_quoted(out, laid(d, i));
     str_add(out, "} : ");
     print_types(out, m, &i, 1);
