@@ -106,18 +106,15 @@ static float through_bf16(float x)
     return x;
 }
 
-// Noise in the type of the latents: of bf16's values where the references' latents are bf16.
-static int make_noise(struct image_run *r, void **out, struct error *err)
+int image_noise(const struct klein *k, enum noise_kind kind, uint64_t seed, void **out, struct error *err)
 {
-    struct klein *k = &r->klein;
     size_t channels = (size_t)k->weights.config.dit.channels;
     size_t n = (size_t)(k->batch * k->rows * k->columns) * channels;
     float *noise = malloc(n * sizeof *noise);
     *out = malloc(n * sizeof(double));
     int rc = noise && *out ? 0 : error_set(err, ERR_MEMORY, NULL, "no memory for %zu numbers", n);
     if (!rc)
-        rc = noise_tokens(r->options->noise, r->options->seed, (size_t)k->batch, channels, (size_t)k->rows,
-                          (size_t)k->columns, noise, err);
+        rc = noise_tokens(kind, seed, (size_t)k->batch, channels, (size_t)k->rows, (size_t)k->columns, noise, err);
     for (size_t i = 0; i < n && !rc && klein_rounds_to_bf16(k); i++)
         noise[i] = through_bf16(noise[i]);
     if (!rc)
@@ -203,7 +200,7 @@ int image_run_draw(struct image_run *r, const struct progress *progress, struct 
     if (!rc && k->n_references)
         rc = klein_encode(k, (const float *const *)r->pixels, progress, err);
     if (!rc)
-        rc = make_noise(r, &noise, err);
+        rc = image_noise(k, r->options->noise, r->options->seed, &noise, err);
     if (!rc)
         rc = klein_denoise(k, noise, NULL, NULL, progress, err);
     free(noise);

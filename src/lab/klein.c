@@ -323,7 +323,8 @@ static int start_worker(struct klein *k, const struct klein_options *o, struct e
     return 0;
 }
 
-int klein_open(struct klein *k, const struct klein_options *o, const struct progress *progress, struct error *err)
+// All that can be said before programs are compiled.
+static int begin(struct klein *k, const struct klein_options *o, struct error *err)
 {
     memset(k, 0, sizeof *k);
     arena_init(&k->arena);
@@ -340,6 +341,20 @@ int klein_open(struct klein *k, const struct klein_options *o, const struct prog
         rc = make_tables(k, err);
     if (!rc) // by the weights alone, before minutes of compiling
         rc = check_memory(k, o->memory_bytes, err);
+    return rc;
+}
+
+int klein_check(const struct klein_options *o, struct error *err)
+{
+    struct klein k;
+    int rc = begin(&k, o, err);
+    klein_close(&k);
+    return rc;
+}
+
+int klein_open(struct klein *k, const struct klein_options *o, const struct progress *progress, struct error *err)
+{
+    int rc = begin(k, o, err);
     for (int i = 0; i < KLEIN_PARTS && !rc; i++) {
         // The encoder is compiled for each reference; cold programs when their turn comes.
         if (i != KLEIN_ENCODE && (k->serving != KLEIN_COLD || i == KLEIN_UPDATE))

@@ -165,7 +165,7 @@ static int check_finite(struct klein *k, int *count, int64_t of, const char *wha
 }
 
 // Embeds the context of the prompt (0) or of the empty one (1); the modulations of all steps come with the first.
-static int prepare(struct klein *k, int which, struct error *err)
+int klein_prepare(struct klein *k, int which, struct error *err)
 {
     int count = -1, vectors[4] = {-1, -1, -1, -1};
     const char *const names[] = {"text", "nonfinite", modulations[0], modulations[1], modulations[2], modulations[3]};
@@ -191,7 +191,7 @@ static int velocity(struct klein *k, int which, int *out, struct error *err)
     return rc ? rc : run(k, KLEIN_STEP, 1, names, (int *const[]){out}, err);
 }
 
-static int step(struct klein *k, int64_t i, int v[2], struct error *err)
+int klein_step(struct klein *k, int64_t i, int v[2], struct error *err)
 {
     static const char *const names[] = {"latent", "nonfinite"};
     struct stage *s = &k->stages[KLEIN_STEP], *u = &k->stages[KLEIN_UPDATE];
@@ -232,7 +232,7 @@ static int tell(struct klein *k, int64_t i, klein_step_fn *each, void *context, 
     return rc;
 }
 
-static int start_from(struct klein *k, const void *noise, struct error *err)
+int klein_start(struct klein *k, const void *noise, struct error *err)
 {
     int64_t tokens = k->rows * k->columns, channels = k->weights.config.dit.channels;
     struct worker_tensor t = {
@@ -250,12 +250,12 @@ int klein_denoise(struct klein *k, const void *noise, klein_step_fn *each, void 
     reset_runs(k, KLEIN_STEP);
     reset_runs(k, KLEIN_UPDATE);
     for (int w = 0; w < (k->guided ? 2 : 1) && !rc; w++)
-        rc = prepare(k, w, err);
+        rc = klein_prepare(k, w, err);
     if (!rc)
-        rc = start_from(k, noise, err);
+        rc = klein_start(k, noise, err);
     for (int64_t i = 0; i < k->schedule.steps && !rc; i++) {
         progress_report(progress, "step", (size_t)i, (size_t)k->schedule.steps);
-        rc = step(k, i, v, err);
+        rc = klein_step(k, i, v, err);
         if (!rc && each)
             rc = tell(k, i, each, context, err);
     }
