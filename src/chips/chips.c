@@ -205,3 +205,13 @@ struct quantity chip_interconnect(const struct chip *chip)
 {
     return chip_value_quantity(&chip->interconnect);
 }
+
+void chip_peaks_json(const struct chip *chip, struct jw *w)
+{
+    quantity_json_kv(w, "bandwidth", chip_bandwidth(chip, CHIP_PER_DEVICE));
+    jw_key(w, "peaks");
+    jw_object(w);
+    for (int t = 0; t < CHIP_TYPES; t++)
+        quantity_json_kv(w, chip_type_name((enum chip_type)t), chip_rate(chip, (enum chip_type)t, CHIP_PER_DEVICE));
+    jw_object_end(w);
+}

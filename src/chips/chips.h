@@ -139,4 +139,7 @@ void chip_target_spell(const struct chip_target *target, struct str *out);
 // Whether this axis of the slice closes into a ring.
 bool chip_target_wraps(const struct chip_target *target, int axis);
 
+// Members of an open object: "bandwidth" of one device, and "peaks" with the rate of each type.
+void chip_peaks_json(const struct chip *chip, struct jw *w);
+
 #endif

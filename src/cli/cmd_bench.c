@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/host.h"
+#include "cli/bench_stages.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/worker_options.h"
@@ -10,6 +11,7 @@
 #include "ir/policy.h"
 #include "lab/bench.h"
 #include "lab/capture.h"
+#include "lab/stages.h"
 #include "models/builtin.h"
 #include "record/record.h"
 #include "report/format.h"
@@ -390,6 +392,10 @@ static int run_recorded(struct cli *cli, struct call *c, struct error *err)
 
 static int run(struct cli *cli, struct error *err)
 {
+    bool stages;
+    int rc = bench_stages_asked(cli, &stages, err);
+    if (rc || stages)
+        return rc ? rc : bench_stages_run(cli, err);
     struct call *c = arena_new(&cli->arena, struct call, 1, err);
     if (!c)
         return ERR_MEMORY;
@@ -415,7 +421,7 @@ static int run(struct cli *cli, struct error *err)
     host_read(&c->host, "/");
     str_init(&c->result);
     str_init(&c->document);
-    int rc = calibrates ? bench_check(NULL, NULL, o, err) : check(cli, c, err);
+    rc = calibrates ? bench_check(NULL, NULL, o, err) : check(cli, c, err);
     if (rc)
         return rc;
     rc = record_open(&c->record, cli_string(cli, "run-dir"), "bench", cli->argc, cli->argv, err);
@@ -434,6 +440,12 @@ static int run(struct cli *cli, struct error *err)
     return rc;
 }
 
+static void stages_words(struct str *out)
+{
+    for (int i = 0; i < STAGES_KINDS; i++)
+        str_addf(out, "%s\n", stages_kind_name((enum stages_kind)i));
+}
+
 static const char *const description[] = {
     "Time of one workload on the device: compilation, the first run, and warmed runs, of which every sample is kept. "
     "With "
@@ -446,6 +458,13 @@ static const char *const description[] = {
     "Or it is a program that was exported, StableHLO (.mlir) or an HLO module before any optimisation (.hlo.pb, .txt), "
     "which runs on "
     "--weights and the first case of --inputs, or on random ones.",
+    "--stages takes an image pipeline apart: WORKLOAD is builtin:flux2-klein-4b, one of its kin, or a folder, and LIST "
+    "names what is timed. cold, staged and resident are requests, from the prompt's tokens to the image: with files "
+    "from "
+    "the disk and programs compiled in turn, with each component loaded in turn, with all weights on the device. calib "
+    "is "
+    "products of 4096^3 in bf16 and in f32, scored against f64, and a copy. text, dit and vae are the modules by "
+    "themselves, beside their floors. docs/stages.md says how each figure is made.",
     "--calibrate measures products and a copy on this machine and keeps them in the user's cache: the chip `local`. "
     "Its "
     "record is what --calibration of `assay price` and `assay qualify` takes.",
@@ -462,15 +481,64 @@ static const struct option options[] = {
     OPTION_TEXT("texts for a model directory, one per line"),
     OPTION_BATCH("32", "texts in one run"),
     OPTION_SEQ("128", "tokens per text"),
-    OPTION_WEIGHTS,
+    {.name = "weights",
+     .kind = OPTION_STRING,
+     .argument = "FILE",
+     .complete = COMPLETE_FILE,
+     .help = "of a program: its weights (safetensors), found by the names of its arguments or, where the tensors are "
+             "called 0, 1, ..., by position; with --stages: as of `assay image`, random:1 when not given"},
     OPTION_WEIGHT_ARGS,
     OPTION_INPUTS,
     OPTION_SAMPLES("30"),
     OPTION_WARMUP,
     OPTION_TRACE("the workload"),
+    {.name = "stages",
+     .kind = OPTION_STRINGS,
+     .argument = "LIST",
+     .words = stages_words,
+     .help =
+         "time an image pipeline by stages: cold, staged, resident, calib, text, dit, vae, parted by commas; may be "
+         "given again"},
+    {.name = "height",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .min = 1,
+     .max = 65536,
+     .help = "with --stages: pixels, a multiple of 16 up to 4096; 512 when not given"},
+    {.name = "width",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .min = 1,
+     .max = 65536,
+     .help = "with --stages: pixels, as the height"},
+    {.name = "steps",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .min = 1,
+     .max = FLUX2_MAX_STEPS,
+     .help = "with --stages: steps of a request; the model's own when not given"},
+    {.name = "prompt", .kind = OPTION_STRING, .argument = "TEXT", .help = "with --stages: what requests ask for"},
+    {.name = "tokenizer",
+     .kind = OPTION_STRING,
+     .argument = "DIR",
+     .complete = COMPLETE_DIR,
+     .help = "with --stages: as of `assay image`"},
+    {.name = "requests",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .min = 1,
+     .max = 1e6,
+     .help = "with --stages: timed requests of cold and staged, behind the first; 2 when not given"},
+    {.name = "calib-size",
+     .kind = OPTION_INT,
+     .argument = "N",
+     .min = 1,
+     .max = 65536,
+     .help = "with --stages: rows and columns of the products of calib; 4096 when not given"},
     OPTION_SEED,
     OPTION_THREADS,
     OPTION_TIMEOUT,
+    OPTION_FORMAT("text json md html csv"),
     OPTION_RUN_DIR,
     {.name = NULL},
 };
@@ -481,6 +549,8 @@ static const struct example examples[] = {
     {"assay bench minilm --text texts.txt --policy f32 --policy w8a8", "two policies of one model in turns"},
     {"assay bench model.hlo.pb --weights model.safetensors --inputs inputs.npz --policy f32 --policy bf16",
      "a program of your own, on its own weights"},
+    {"assay bench builtin:flux2-klein-4b --stages calib,text,dit,vae,resident --height 512 --width 512",
+     "where the time of an image goes, with random weights"},
     {NULL, NULL},
 };
 

@@ -133,16 +133,12 @@ static int run(struct cli *cli, struct error *err)
                   .steps = cli_int(cli, "steps", 0),
                   .batch = cli_int(cli, "batch", 1),
                   .guidance = cli_double(cli, "guidance", NAN),
-                  .worker = cli_worker_options(cli)},
+                  .worker = cli_pipeline_worker(cli)},
         .prompt = cli->operands[0],
         .seed = (uint64_t)cli_int(cli, "seed", 0),
         .output = cli_string(cli, OUT),
     };
     o.klein.worker.kernels = cli_wants_kernels(cli);
-    if (!cli_given(cli, "timeout")) {
-        o.klein.worker.compile_timeout_s = 1800;
-        o.klein.worker.run_timeout_s = 3600;
-    }
     o.n_references = cli_strings(cli, "reference", &o.references);
     if (!o.klein.weights.weights)
         return error_set(err, ERR_USAGE, "--weights",

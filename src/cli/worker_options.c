@@ -16,6 +16,16 @@ struct worker_options cli_worker_options(const struct cli *cli)
     };
 }
 
+struct worker_options cli_pipeline_worker(const struct cli *cli)
+{
+    struct worker_options o = cli_worker_options(cli);
+    if (!cli_given(cli, "timeout")) {
+        o.compile_timeout_s = 1800;
+        o.run_timeout_s = 3600;
+    }
+    return o;
+}
+
 bool cli_wants_kernels(const struct cli *cli)
 {
     return strcmp(cli_string(cli, "kernels"), "on") == 0;

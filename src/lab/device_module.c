@@ -182,13 +182,12 @@ int device_module_random(struct worker *w, const struct module *m, int i, uint64
     return rc;
 }
 
-void device_module_kernels_json(struct jw *w, const struct worker *worker, const struct kernels_chosen *chosen)
+void kernels_chosen_json(struct jw *w, const char *with, const char *absent, const struct kernels_chosen *chosen)
 {
-    const struct worker_info *i = worker_info(worker);
     jw_key(w, "kernels");
     jw_object(w);
-    jw_kv_string(w, "with", i->kernels);
-    jw_kv_string(w, "absent", i->no_kernels);
+    jw_kv_string(w, "with", with);
+    jw_kv_string(w, "absent", absent);
     jw_key(w, "calls");
     jw_object(w);
     for (int k = 0; k < KERNEL_KINDS; k++) {
@@ -197,4 +196,10 @@ void device_module_kernels_json(struct jw *w, const struct worker *worker, const
     }
     jw_object_end(w);
     jw_object_end(w);
+}
+
+void device_module_kernels_json(struct jw *w, const struct worker *worker, const struct kernels_chosen *chosen)
+{
+    const struct worker_info *i = worker_info(worker);
+    kernels_chosen_json(w, i->kernels, i->no_kernels, chosen);
 }

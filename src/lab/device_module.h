@@ -42,6 +42,8 @@ int device_module_random(struct worker *w, const struct module *m, int i, uint64
                          struct device_weights *tally, struct error *err);
 
 // The key "kernels": what our CPU kernels compute with (null: none), why there are none, and the calls of each kind.
+void kernels_chosen_json(struct jw *w, const char *with, const char *absent, const struct kernels_chosen *chosen);
+// The same of a worker.
 void device_module_kernels_json(struct jw *w, const struct worker *worker, const struct kernels_chosen *chosen);
 
 #endif

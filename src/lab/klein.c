@@ -357,7 +357,7 @@ int klein_open(struct klein *k, const struct klein_options *o, const struct prog
     int rc = begin(k, o, err);
     for (int i = 0; i < KLEIN_PARTS && !rc; i++) {
         // The encoder is compiled for each reference; cold programs when their turn comes.
-        if (i != KLEIN_ENCODE && (k->serving != KLEIN_COLD || i == KLEIN_UPDATE))
+        if (i != KLEIN_ENCODE && ((k->serving != KLEIN_COLD && !o->lazy) || i == KLEIN_UPDATE))
             rc = klein_compile(k, (enum klein_part)i, progress, err);
     }
     if (!rc)

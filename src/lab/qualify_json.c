@@ -194,12 +194,7 @@ static void write_chips(const struct qualify *q, struct jw *w)
         const struct chip *chip = q->chips[k];
         jw_key(w, chip->name);
         jw_object(w);
-        quantity_json_kv(w, "bandwidth", chip_bandwidth(chip, CHIP_PER_DEVICE));
-        jw_key(w, "peaks");
-        jw_object(w);
-        for (int t = 0; t < CHIP_TYPES; t++)
-            quantity_json_kv(w, chip_type_name((enum chip_type)t), chip_rate(chip, (enum chip_type)t, CHIP_PER_DEVICE));
-        jw_object_end(w);
+        chip_peaks_json(chip, w);
         jw_object_end(w);
     }
     jw_object_end(w);

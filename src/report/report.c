@@ -8,6 +8,7 @@
 #include "report/precision.h"
 #include "report/probe.h"
 #include "report/qualify.h"
+#include "report/stages.h"
 
 // One row per schema that has a report.
 static const struct report {
@@ -22,6 +23,7 @@ static const struct report {
      report_precision_csv},
     {"assay.probe/1", report_probe_text, report_probe_markdown, report_probe_html, NULL},
     {"assay.ladder/1", report_ladder_text, report_ladder_markdown, report_ladder_html, report_ladder_csv},
+    {"assay.bench.stages/1", report_stages_text, report_stages_markdown, report_stages_html, report_stages_csv},
 };
 
 bool report_format_parse(const char *name, enum report_format *out)
