@@ -83,12 +83,15 @@ int stages_weights(const char *workload, const char *given, struct arena *a, con
         *out = workload;
         return 0;
     }
-    bool random = !given || strncmp(given, "random:", 7) == 0;
-    if (!random || (given && strchr(given + 7, ':'))) {
-        if (given && random && strcmp(strchr(given + 7, ':') + 1, c->name) != 0)
-            return error_set(err, ERR_USAGE, "--weights", "'%s' is of another model than %s", given, c->name);
-        return random || strncmp(given, "tiny:", 5) == 0 ? 0 : check_model(c, given, err);
-    }
+    if (given && strncmp(given, "tiny:", 5) == 0)
+        return 0;
+    if (given && strncmp(given, "random:", 7) != 0)
+        return check_model(c, given, err);
+    const char *of = given ? strchr(given + 7, ':') : NULL;
+    if (of)
+        return strcmp(of + 1, c->name) == 0
+                   ? 0
+                   : error_set(err, ERR_USAGE, "--weights", "'%s' is of another model than %s", given, c->name);
     *out = arena_printf(a, err, "%s:%s", given ? given : "random:1", c->name);
     return *out ? 0 : ERR_MEMORY;
 }
@@ -313,8 +316,6 @@ int stages_check(const struct stages_options *o, struct error *err)
         return error_set(err, ERR_USAGE, "--stages", "names no stage");
     if (o->samples < 2)
         return error_set(err, ERR_USAGE, "--samples", "must be at least 2 with --stages: one sample has no spread");
-    if (o->calib_size < 16 || o->calib_size > 32768)
-        return error_set(err, ERR_USAGE, "--calib-size", "must be from 16 to 32768");
     struct stages s;
     begin(&s, o);
     int rc = read_model(&s, err); // sizes, names and shapes of weights, the prompt, the policy

@@ -79,6 +79,7 @@ struct stages_calib {
     int n_products;
     size_t scored;
     double copy_bytes, copy_bytes_per_s;
+    uint64_t copy_compile_ns;
     struct stages_series copy;
 };
 

@@ -120,6 +120,7 @@ static int run_copy(struct stages *s, struct worker *w, const struct progress *p
     struct stages_program program = {w, g.program.id, g.args, g.n_args};
     if (!rc)
         rc = stages_time(s, &c->copy, &program, "copy", progress, err);
+    c->copy_compile_ns = g.program.compile_ns;
     c->copy_bytes = 2 * (double)shape_bytes(&shape);
     c->copy_bytes_per_s = c->copy_bytes / (c->copy.ms.p50 / 1e3);
     stage_release(&g);

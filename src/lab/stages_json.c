@@ -98,6 +98,13 @@ static void write_series(const struct stages_series *t, const char *device, stru
     quantity_json_samples(w, "samples_ns", t->ns, t->n, "ns", device);
 }
 
+static void write_of_sheet(double rate, struct quantity sheet, struct jw *w)
+{
+    quantity_json_kv(w, "of_sheet",
+                     quantity_make(rate / sheet.value, "1", ORIGIN_DERIVED,
+                                   isnan(sheet.value) ? sheet.source : "rate / that of the data sheet"));
+}
+
 static void write_product(const struct stages *s, const struct stages_product *p, struct jw *w)
 {
     struct quantity peak = {NAN, "FLOP/s", ORIGIN_SHEET, "there is no data sheet of it"};
@@ -109,13 +116,32 @@ static void write_product(const struct stages *s, const struct stages_product *p
     measured_ms(w, "compile", (double)p->compile_ns * 1e-6, s->device);
     write_series(&p->time, s->device, w);
     quantity_json_kv(w, "rate", quantity_make(p->flop_per_s, "FLOP/s", ORIGIN_MEASURED, "2 n^3 / p50"));
-    quantity_json_kv(w, "of_sheet",
-                     quantity_make(p->flop_per_s / peak.value, "1", ORIGIN_DERIVED,
-                                   isnan(peak.value) ? peak.source : "rate / peak of the data sheet"));
+    write_of_sheet(p->flop_per_s, peak, w);
     quantity_json_kv(w, "error",
                      quantity_make(p->error, "1", ORIGIN_MEASURED,
                                    "root of the squared errors of the scored elements over that of the exact ones"));
     jw_kv_bool(w, "implausible", p->implausible);
+    jw_object_end(w);
+}
+
+// In the form of a product.
+static void write_copy(const struct stages *s, struct jw *w)
+{
+    const struct stages_calib *c = &s->calib;
+    char source[96];
+    snprintf(source, sizeof source, "%.0f B read and as many written / p50", c->copy_bytes / 2);
+    jw_object(w);
+    jw_kv_string(w, "product", "copy");
+    jw_kv_string(w, "operands", "f32");
+    measured_ms(w, "compile", (double)c->copy_compile_ns * 1e-6, s->device);
+    write_series(&c->copy, s->device, w);
+    quantity_json_kv(w, "rate", quantity_make(c->copy_bytes_per_s, "B/s", ORIGIN_MEASURED, source));
+    struct quantity sheet = {NAN, "B/s", ORIGIN_SHEET, "there is no data sheet of it"};
+    if (s->chip && !s->chip_is_local)
+        sheet = chip_bandwidth(s->chip, CHIP_PER_DEVICE);
+    write_of_sheet(c->copy_bytes_per_s, sheet, w);
+    quantity_json_kv(w, "error", quantity_make(NAN, "1", ORIGIN_MEASURED, "a copy is exact"));
+    jw_kv_bool(w, "implausible", false);
     jw_object_end(w);
 }
 
@@ -130,17 +156,12 @@ static void write_calib(const struct stages *s, struct jw *w)
     jw_object(w);
     jw_kv_int(w, "size", c->size);
     jw_kv_uint(w, "scored", c->scored);
-    jw_key(w, "products");
+    jw_key(w, "runs");
     jw_array(w);
     for (int i = 0; i < c->n_products; i++)
         write_product(s, &c->products[i], w);
+    write_copy(s, w);
     jw_array_end(w);
-    jw_key(w, "copy");
-    jw_object(w);
-    quantity_json_derived(w, "bytes", c->copy_bytes, "B", "read and written");
-    write_series(&c->copy, s->device, w);
-    quantity_json_kv(w, "rate", quantity_make(c->copy_bytes_per_s, "B/s", ORIGIN_MEASURED, "bytes / p50"));
-    jw_object_end(w);
     jw_object_end(w);
 }
 

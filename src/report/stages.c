@@ -21,50 +21,144 @@ static const json_t *result_of(const json_t *doc, struct error *err)
     return result;
 }
 
-// ---- cells
+// ---- tables: a row for each element of a list, its columns said once
 
-static void quantity_column(struct table *t, const char *title, char origin, int rank)
+enum kind { END, TEXT, QUANTITY, SHARE, BYTES, NUMBER, COUNT, ERROR_OF, BF16_OR_NOT, VERDICT, CACHED };
+
+struct column {
+    const char *title, *path;
+    enum kind kind;
+    char origin; // of its numbers; 0: of none
+    int rank;    // as of table_column
+};
+
+#define SPREAD                                                                                                         \
+    {"first", "first", QUANTITY, 'M', 4}, {"p50", "time.p50", QUANTITY, 'M', 0},                                       \
+        {"spread", "time.mad", QUANTITY, 'M', 2},                                                                      \
+    {                                                                                                                  \
+        "samples", "time.n", COUNT, 0, 5                                                                               \
+    }
+#define SHARES                                                                                                         \
+    {"MFU", "mfu_sheet", SHARE, 'D', 1}, {"of calibrated", "mfu_calibrated", SHARE, 'D', 1},                           \
+    {                                                                                                                  \
+        NULL, NULL, END, 0, 0                                                                                          \
+    }
+
+static const struct column products[] = {{"product", "product", TEXT, 0, 0},
+                                         {"compile", "compile", QUANTITY, 'M', 4},
+                                         SPREAD,
+                                         {"rate", "rate", QUANTITY, 'M', 0},
+                                         {"of the sheet", "of_sheet", SHARE, 'D', 1},
+                                         {"error", "error", ERROR_OF, 'M', 1},
+                                         {"", "implausible", BF16_OR_NOT, 0, 1},
+                                         {NULL, NULL, END, 0, 0}};
+
+static const struct column serving[] = {{"request", "stage", TEXT, 0, 0},
+                                        {"compile", "compile", QUANTITY, 'M', 3},
+                                        {"load", "staging.time", QUANTITY, 'M', 3},
+                                        SPREAD,
+                                        {"images/s", "images_per_s.value", NUMBER, 'M', 0},
+                                        SHARES};
+
+static const struct column staging[] = {{"request", "stage", TEXT, 0, 0},
+                                        {"mapped", "staging.mapped_bytes", BYTES, 'M', 1},
+                                        {"copied", "staging.copied_bytes", BYTES, 'M', 1},
+                                        {"time", "staging.time", QUANTITY, 'M', 0},
+                                        {"rate", "staging.rate", QUANTITY, 'M', 0},
+                                        {"disk floor", "staging.floor_disk", QUANTITY, 'D', 1},
+                                        {"PCIe floor", "staging.floor_pcie", QUANTITY, 'D', 2},
+                                        {"memory floor", "staging.floor_memory", QUANTITY, 'D', 1},
+                                        {"cached before", "staging.page_cache", CACHED, 'M', 2},
+                                        {NULL, NULL, END, 0, 0}};
+
+static const struct column memory[] = {{"request", "stage", TEXT, 0, 0},
+                                       {"in use", "memory.in_use", QUANTITY, 'M', 0},
+                                       {"limit", "memory.limit", QUANTITY, 'M', 0},
+                                       {"weights", "memory.weights", BYTES, 'D', 1},
+                                       {"inputs", "memory.inputs", BYTES, 'D', 2},
+                                       {"unattributed", "memory.unattributed", QUANTITY, 'D', 0},
+                                       {"process at most", "memory.process_peak", QUANTITY, 'M', 1},
+                                       {NULL, NULL, END, 0, 0}};
+
+static const struct column modules[] = {{"module", "module", TEXT, 0, 0},
+                                        {"runs", "runs_per_request", COUNT, 0, 2},
+                                        {"compile", "compile", QUANTITY, 'M', 3},
+                                        {"load", "load", QUANTITY, 'M', 4},
+                                        SPREAD,
+                                        {"rate", "rate", QUANTITY, 'M', 1},
+                                        SHARES};
+
+static const struct column floors[] = {{"module", "module", TEXT, 0, 0},
+                                       {"p50", "time.p50", QUANTITY, 'M', 0},
+                                       {"floor by sheet", "floors.sheet.single_merged", QUANTITY, 'D', 1},
+                                       {"calibrated floor", "floors.calibrated.single_merged", QUANTITY, 'D', 2},
+                                       {"predicted", "predicted", QUANTITY, 'D', 0},
+                                       {"measured by predicted", "ratio", QUANTITY, 'D', 0},
+                                       {"verdict", "verdict", VERDICT, 0, 0},
+                                       {NULL, NULL, END, 0, 0}};
+
+static void verdict_cell(struct table *t, const char *verdict)
 {
-    table_column(t, title, NULL, TABLE_RIGHT, rank);
-    table_origin(t, origin);
+    table_cell(t, verdict);
+    table_style(t, strcmp(verdict, "within the band") == 0 ? TABLE_GOOD
+                   : strcmp(verdict, "not predicted") == 0 ? TABLE_DIM
+                                                           : TABLE_WARN);
 }
 
-// A share as per cent, or the dash with the reason.
-static void share_cell(struct table *t, const json_t *of, const char *path)
+static void fill_cell(struct table *t, const struct column *c, const json_t *row)
 {
-    struct quantity q = doc_quantity(of, path);
-    q.value *= 100;
-    q.unit = "%";
-    table_quantity(t, q);
+    char text[48];
+    struct quantity q = doc_quantity(row, c->path);
+    double in = doc_number(doc_at(row, c->path), "in_memory"), of = doc_number(doc_at(row, c->path), "bytes");
+    switch (c->kind) {
+    case QUANTITY:
+        table_quantity(t, q);
+        break;
+    case SHARE:
+        table_quantity(t, quantity_make(100 * q.value, "%", q.origin, q.source));
+        break;
+    case BYTES:
+        table_quantity(t, quantity_make(doc_number(row, c->path), "B", ORIGIN_MEASURED, NULL));
+        break;
+    case NUMBER:
+        table_number(t, doc_number(row, c->path), NULL);
+        break;
+    case COUNT:
+        table_count(t, doc_number(row, c->path));
+        break;
+    case ERROR_OF:
+        snprintf(text, sizeof text, "%.1e", q.value);
+        table_number(t, q.value, text);
+        break;
+    case CACHED:
+        table_quantity(t,
+                       quantity_make(100 * in / of, "%", ORIGIN_MEASURED, doc_text(doc_at(row, c->path), "why", NULL)));
+        break;
+    case BF16_OR_NOT:
+        table_cell(t, json_is_true(doc_at(row, c->path)) ? "bf16, not f32" : "");
+        table_style(t, TABLE_WARN);
+        break;
+    case VERDICT:
+        verdict_cell(t, doc_text(row, c->path, ""));
+        break;
+    default:
+        table_cell(t, doc_text(row, c->path, ""));
+    }
 }
 
-static void cell(struct table *t, const json_t *of, const char *path)
+static void fill_rows(struct table *t, const struct column *columns, const char *list, const json_t *result)
 {
-    table_quantity(t, doc_quantity(of, path));
+    for (const struct column *c = columns; c->title; c++) {
+        table_column(t, c->title, NULL, c->kind == TEXT || c->kind == VERDICT ? TABLE_LEFT : TABLE_RIGHT, c->rank);
+        if (c->origin)
+            table_origin(t, c->origin);
+    }
+    for (size_t i = 0; i < doc_count(result, list); i++) {
+        table_row(t);
+        for (const struct column *c = columns; c->title; c++)
+            fill_cell(t, c, doc_item(result, list, i));
+    }
 }
-
-static void bytes_cell(struct table *t, const json_t *of, const char *path)
-{
-    table_quantity(t, quantity_make(doc_number(of, path), "B", ORIGIN_DERIVED, NULL));
-}
-
-static void spread_columns(struct table *t)
-{
-    quantity_column(t, "first", 'M', 4);
-    quantity_column(t, "p50", 'M', 0);
-    quantity_column(t, "spread", 'M', 2);
-    table_column(t, "samples", NULL, TABLE_RIGHT, 5);
-}
-
-static void spread_cells(struct table *t, const json_t *of)
-{
-    cell(t, of, "first");
-    cell(t, of, "time.p50");
-    cell(t, of, "time.mad");
-    table_count(t, doc_number(of, "time.n"));
-}
-
-// ---- tables
 
 static void chip_row(struct table *t, const json_t *result, const char *label, const char *path)
 {
@@ -100,162 +194,6 @@ static void fill_chip(struct table *t, const json_t *result)
         chip_row(t, result, rows[i].label, rows[i].path);
 }
 
-static void fill_products(struct table *t, const json_t *result)
-{
-    char text[48];
-    table_column(t, "product", NULL, TABLE_LEFT, 0);
-    quantity_column(t, "compile", 'M', 4);
-    spread_columns(t);
-    quantity_column(t, "rate", 'M', 0);
-    quantity_column(t, "of the sheet", 'D', 1);
-    quantity_column(t, "error", 'M', 1);
-    table_column(t, "", NULL, TABLE_LEFT, 1);
-    for (size_t i = 0; i < doc_count(result, "calib.products"); i++) {
-        const json_t *p = doc_item(result, "calib.products", i);
-        double error = doc_number(p, "error.value");
-        table_row(t);
-        table_cell(t, doc_text(p, "product", ""));
-        cell(t, p, "compile");
-        spread_cells(t, p);
-        cell(t, p, "rate");
-        share_cell(t, p, "of_sheet");
-        snprintf(text, sizeof text, "%.1e", error);
-        table_number(t, error, text);
-        table_cell(t, json_is_true(doc_at(p, "implausible")) ? "bf16, not f32" : "");
-        table_style(t, TABLE_WARN);
-    }
-    if (doc_count(result, "calib.products")) {
-        const json_t *copy = doc_at(result, "calib.copy");
-        table_row(t);
-        table_cell(t, "copy");
-        table_cell(t, "");
-        spread_cells(t, copy);
-        cell(t, copy, "rate");
-    }
-}
-
-static void fill_serving(struct table *t, const json_t *result)
-{
-    table_column(t, "request", NULL, TABLE_LEFT, 0);
-    quantity_column(t, "compile", 'M', 3);
-    quantity_column(t, "load", 'M', 3);
-    spread_columns(t);
-    quantity_column(t, "images/s", 'M', 0);
-    quantity_column(t, "MFU", 'D', 1);
-    quantity_column(t, "of calibrated", 'D', 1);
-    for (size_t i = 0; i < doc_count(result, "serving"); i++) {
-        const json_t *s = doc_item(result, "serving", i);
-        table_row(t);
-        table_cell(t, doc_text(s, "stage", ""));
-        cell(t, s, "compile");
-        cell(t, s, "staging.time");
-        spread_cells(t, s);
-        table_number(t, doc_number(s, "images_per_s.value"), NULL);
-        share_cell(t, s, "mfu_sheet");
-        share_cell(t, s, "mfu_calibrated");
-    }
-}
-
-static void fill_staging(struct table *t, const json_t *result)
-{
-    table_column(t, "request", NULL, TABLE_LEFT, 0);
-    quantity_column(t, "mapped", 'M', 1);
-    quantity_column(t, "copied", 'M', 1);
-    quantity_column(t, "time", 'M', 0);
-    quantity_column(t, "rate", 'M', 0);
-    quantity_column(t, "disk floor", 'D', 1);
-    quantity_column(t, "PCIe floor", 'D', 2);
-    quantity_column(t, "memory floor", 'D', 1);
-    table_column(t, "in the page cache before", NULL, TABLE_RIGHT, 2);
-    table_origin(t, 'M');
-    for (size_t i = 0; i < doc_count(result, "serving"); i++) {
-        const json_t *s = doc_at(doc_item(result, "serving", i), "staging");
-        table_row(t);
-        table_cell(t, doc_text(doc_item(result, "serving", i), "stage", ""));
-        bytes_cell(t, s, "mapped_bytes");
-        bytes_cell(t, s, "copied_bytes");
-        cell(t, s, "time");
-        cell(t, s, "rate");
-        cell(t, s, "floor_disk");
-        cell(t, s, "floor_pcie");
-        cell(t, s, "floor_memory");
-        double in = doc_number(s, "page_cache.in_memory"), of = doc_number(s, "page_cache.bytes");
-        table_quantity(t, quantity_make(100 * in / of, "%", ORIGIN_MEASURED, doc_text(s, "page_cache.why", NULL)));
-    }
-}
-
-static void fill_memory(struct table *t, const json_t *result)
-{
-    table_column(t, "request", NULL, TABLE_LEFT, 0);
-    quantity_column(t, "in use", 'M', 0);
-    quantity_column(t, "limit", 'M', 0);
-    quantity_column(t, "weights", 'D', 1);
-    quantity_column(t, "inputs", 'D', 2);
-    quantity_column(t, "unattributed", 'D', 0);
-    quantity_column(t, "process at most", 'M', 1);
-    for (size_t i = 0; i < doc_count(result, "serving"); i++) {
-        const json_t *m = doc_at(doc_item(result, "serving", i), "memory");
-        table_row(t);
-        table_cell(t, doc_text(doc_item(result, "serving", i), "stage", ""));
-        cell(t, m, "in_use");
-        cell(t, m, "limit");
-        bytes_cell(t, m, "weights");
-        bytes_cell(t, m, "inputs");
-        cell(t, m, "unattributed");
-        cell(t, m, "process_peak");
-    }
-}
-
-static void fill_modules(struct table *t, const json_t *result)
-{
-    table_column(t, "module", NULL, TABLE_LEFT, 0);
-    table_column(t, "runs", NULL, TABLE_RIGHT, 2);
-    quantity_column(t, "compile", 'M', 3);
-    quantity_column(t, "load", 'M', 4);
-    spread_columns(t);
-    quantity_column(t, "rate", 'M', 1);
-    quantity_column(t, "MFU", 'D', 0);
-    quantity_column(t, "of calibrated", 'D', 0);
-    for (size_t i = 0; i < doc_count(result, "modules"); i++) {
-        const json_t *m = doc_item(result, "modules", i);
-        table_row(t);
-        table_cell(t, doc_text(m, "module", ""));
-        table_count(t, doc_number(m, "runs_per_request"));
-        cell(t, m, "compile");
-        cell(t, m, "load");
-        spread_cells(t, m);
-        cell(t, m, "rate");
-        share_cell(t, m, "mfu_sheet");
-        share_cell(t, m, "mfu_calibrated");
-    }
-}
-
-static void fill_floors(struct table *t, const json_t *result)
-{
-    table_column(t, "module", NULL, TABLE_LEFT, 0);
-    quantity_column(t, "p50", 'M', 0);
-    quantity_column(t, "floor by sheet", 'D', 1);
-    quantity_column(t, "calibrated floor", 'D', 2);
-    quantity_column(t, "predicted", 'D', 0);
-    quantity_column(t, "measured by predicted", 'D', 0);
-    table_column(t, "verdict", NULL, TABLE_LEFT, 0);
-    for (size_t i = 0; i < doc_count(result, "modules"); i++) {
-        const json_t *m = doc_item(result, "modules", i);
-        const char *verdict = doc_text(m, "verdict", "");
-        table_row(t);
-        table_cell(t, doc_text(m, "module", ""));
-        cell(t, m, "time.p50");
-        cell(t, m, "floors.sheet.single_merged");
-        cell(t, m, "floors.calibrated.single_merged");
-        cell(t, m, "predicted");
-        cell(t, m, "ratio");
-        table_cell(t, verdict);
-        table_style(t, strcmp(verdict, "within the band") == 0 ? TABLE_GOOD
-                       : strcmp(verdict, "not predicted") == 0 ? TABLE_DIM
-                                                               : TABLE_WARN);
-    }
-}
-
 static void fill_sums(struct table *t, const json_t *result)
 {
     static const struct {
@@ -273,7 +211,7 @@ static void fill_sums(struct table *t, const json_t *result)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         table_row(t);
         table_cell(t, rows[i].label);
-        cell(t, result, rows[i].path);
+        table_quantity(t, doc_quantity(result, rows[i].path));
     }
 }
 
@@ -297,11 +235,11 @@ static void about(struct str *s, const json_t *result)
 static void kernels_line(struct str *s, const json_t *result)
 {
     const char *with = doc_text(result, "kernels.with", NULL), *absent = doc_text(result, "kernels.absent", NULL);
-    const char *key;
-    json_t *value;
+    json_t *calls = (json_t *)(uintptr_t)doc_at(result, "kernels.calls");
     size_t n = 0;
-    json_object_foreach((json_t *)(uintptr_t)doc_at(result, "kernels.calls"), key, value)
-        str_addf(s, "%s%" JSON_INTEGER_FORMAT " %s", n++ ? ", " : "", json_integer_value(value), key);
+    for (void *i = json_object_iter(calls); i; i = json_object_iter_next(calls, i))
+        str_addf(s, "%s%" JSON_INTEGER_FORMAT " %s", n++ ? ", " : "", json_integer_value(json_object_iter_value(i)),
+                 json_object_iter_key(i));
     if (absent)
         str_addf(s, "none (%s)", absent);
     else if (with)
@@ -312,35 +250,50 @@ static void kernels_line(struct str *s, const json_t *result)
 
 static const struct section {
     const char *title, *about;
-    page_fill *fill;
-    const char *needs; // an array that is not empty; NULL: always
+    page_fill *fill;              // or
+    const struct column *columns; // of a row for each element of
+    const char *list;             // ; without any the section is left out
 } sections[] = {
-    {"What one device can do", "Published, and measured in this run or by `assay bench --calibrate`.", fill_chip, NULL},
+    {"What one device can do", "Published, and measured in this run or by `assay bench --calibrate`.", fill_chip, NULL,
+     NULL},
     {"Plain products",
-     "Operands are arguments. The error is that of the elements that were scored against sums in f64; rates count 2 "
-     "n^3.",
-     fill_products, "calib.products"},
+     "Operands are arguments. The error is that of the elements that were scored against sums in f64; rates count "
+     "2 n^3.",
+     NULL, products, "calib.runs"},
     {"Requests",
      "From tokens to the image on the host. Cold contains compilation and loading, staged contains loading: neither "
      "gives a share of a peak. The first request is apart.",
-     fill_serving, "serving"},
-    {"Loading of the weights", "The floors are the same bytes at the rate of the disk, of PCIe, of the memory.",
-     fill_staging, "serving"},
-    {"Memory of the device", "Behind the last request.", fill_memory, "serving"},
+     NULL, serving, "serving"},
+    {"Loading of the weights", "The floors are the same bytes at the rate of the disk, of PCIe, of the memory.", NULL,
+     staging, "serving"},
+    {"Memory of the device", "Behind the last request.", NULL, memory, "serving"},
     {"Modules",
      "Each by itself, again and again on inputs that are on the device; compilation, loading and the first run are "
      "apart. MFU is arithmetic at the published peak by the time, beside it the same by the product measured here.",
-     fill_modules, "modules"},
+     NULL, modules, "modules"},
     {"Modules beside their floors",
      "A floor is the longer of arithmetic and memory. The prediction adds the calibrated floors of a module's parts; a "
      "time within 1.5 of it is within the band.",
-     fill_floors, "modules"},
-    {"The whole and its parts", NULL, fill_sums, NULL},
+     NULL, floors, "modules"},
+    {"The whole and its parts", NULL, fill_sums, NULL, NULL},
 };
 
 static bool is_there(const struct section *s, const json_t *result)
 {
-    return !s->needs || doc_count(result, s->needs);
+    return !s->list || doc_count(result, s->list);
+}
+
+static int print_section(const struct page *p, const struct section *s, const json_t *result, enum table_format format,
+                         struct error *err)
+{
+    struct table t;
+    if (s->fill)
+        return page_table(p, s->fill, result, format, err);
+    table_init(&t);
+    fill_rows(&t, s->columns, s->list, result);
+    int rc = table_print(&t, p->out, format, p->width, p->color, err);
+    table_release(&t);
+    return rc;
 }
 
 int report_stages_text(struct str *out, const json_t *doc, size_t width, bool color, struct error *err)
@@ -363,7 +316,7 @@ int report_stages_text(struct str *out, const json_t *doc, size_t width, bool co
             continue;
         str_add_char(out, '\n');
         page_paragraph(&p, PAGE_BOLD, "", sections[i].title);
-        rc = page_table(&p, sections[i].fill, result, TABLE_TEXT, err);
+        rc = print_section(&p, &sections[i], result, TABLE_TEXT, err);
     }
     for (size_t i = 0; i < doc_count(result, "warnings") && !rc; i++) {
         if (i == 0)
@@ -394,7 +347,7 @@ static int body(struct str *out, const json_t *result, enum table_format format,
         page_title(out, format, 2, sections[i].title);
         if (sections[i].about)
             page_sentence(out, format, "about", sections[i].about);
-        rc = page_table(&p, sections[i].fill, result, format, err);
+        rc = print_section(&p, &sections[i], result, format, err);
     }
     return rc ? rc : str_check(out, err);
 }
@@ -445,7 +398,7 @@ static void fill_samples(struct table *t, const json_t *result)
     static const struct {
         const char *path, *kind, *name;
     } lists[] = {
-        {"calib.products", "product", "product"}, {"serving", "request", "stage"}, {"modules", "module", "module"}};
+        {"calib.runs", "product", "product"}, {"serving", "request", "stage"}, {"modules", "module", "module"}};
     table_column(t, "kind", NULL, TABLE_LEFT, 0);
     table_column(t, "name", NULL, TABLE_LEFT, 0);
     table_column(t, "sample", NULL, TABLE_RIGHT, 0);
