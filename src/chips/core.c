@@ -32,11 +32,15 @@ bool chip_core(const struct chip *chip, struct chip_core *out)
         out->clock_hz = known[i].clock_hz;
         out->origin = ORIGIN_SHEET;
         out->source = "printed by the cost model of libtpu 0.0.52";
-        if (isnan(out->clock_hz)) {
-            double per_cycle = 2.0 * out->cores * out->units * out->size * out->size * out->rows;
+        double per_cycle = 2.0 * out->cores * out->units * out->size * out->size * out->rows;
+        bool slow = out->clock_hz * per_cycle < 0.99 * rate.value; // a rate in three digits is no contradiction
+        if (isnan(out->clock_hz) || slow) {
             out->clock_hz = rate.value / per_cycle;
             out->origin = ORIGIN_DERIVED;
-            out->source = "bf16 rate of the device / (2 x matrix units x their rows x columns)";
+            out->source = slow
+                              ? "bf16 rate of the device / (2 x matrix units x their rows x columns x rows per cycle); "
+                                "at the clock that libtpu 0.0.52 believes in, the units could not reach that rate"
+                              : "bf16 rate of the device / (2 x matrix units x their rows x columns)";
         }
         return out->cores > 0 && isfinite(out->clock_hz);
     }

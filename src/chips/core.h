@@ -16,7 +16,8 @@ struct chip_core {
 };
 
 // False for a chip whose core is not known well enough, a GPU among them. The clock is what libtpu's own cost model
-// prints, where it prints one, else it follows from the chip's bf16 rate and its units.
+// prints, where it prints one at which the units reach the chip's bf16 rate; else it follows from that rate and the
+// units.
 bool chip_core(const struct chip *chip, struct chip_core *out);
 
 #endif

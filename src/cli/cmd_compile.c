@@ -160,6 +160,14 @@ static int group_table(struct cli *cli, const struct compile_case *k, struct err
     return show(cli, &t, err);
 }
 
+// Which of its three times is the floor.
+static const char *bound(const struct compile_op *op)
+{
+    if (!(op->floor_s > 0))
+        return "";
+    return op->floor_s == op->memory_s ? "memory" : op->floor_s == op->matrix_s ? "matrix units" : "bundles";
+}
+
 // Rows of what is shown, the longest first or in order.
 static int product_table(struct cli *cli, const struct compile_case *k, size_t top, struct error *err)
 {
@@ -178,6 +186,7 @@ static int product_table(struct cli *cli, const struct compile_case *k, size_t t
         table_origin(&t, ORIGIN_DERIVED);
         table_column(&t, "floor", "us", TABLE_RIGHT, 0);
         table_origin(&t, ORIGIN_DERIVED);
+        table_column(&t, "bound by", NULL, TABLE_LEFT, 5);
     }
     table_column(&t, "runs as", NULL, TABLE_LEFT, 1);
     for (size_t i = 0; i < k->n_ops; i++) {
@@ -197,6 +206,7 @@ static int product_table(struct cli *cli, const struct compile_case *k, size_t t
             table_count(&t, op->iterations * op->runs);
             table_count(&t, op->bundles * op->iterations * op->runs);
             time_cell(&t, op->floor_s * op->runs);
+            table_cell(&t, bound(op));
         }
         table_cell(&t, op->arithmetic ? op->arithmetic : *op->strategy ? op->strategy : op->what);
         if (op->emulated)
@@ -267,7 +277,7 @@ static int schedule_table(struct cli *cli, const struct compile_case *k, struct 
         else
             table_count(&t, op->runs);
         table_number(&t, op->hbm_bytes / 1e6, NULL);
-        time_cell(&t, op->compute_s);
+        time_cell(&t, fmax(op->compute_s, op->matrix_s)); // fmax passes over NAN
         time_cell(&t, isnan(k->floor_s) ? NAN : op->floor_s);
     }
     return show(cli, &t, err);
@@ -295,14 +305,16 @@ static void conclusion(struct cli *cli, const struct compile_case *k)
         str_addf(
             &s,
             "Compiler floor %s [D], %.1f %% of peak: the longer of the operations one after the other (%s, each the "
-            "longer of bundles x iterations / clock and its bytes / bandwidth) and all bytes of main memory over its "
-            "bandwidth (%s)",
+            "longest of bundles x iterations / clock, its rows / the rate of the matrix units, and its bytes / "
+            "bandwidth) and all bytes of main memory over its bandwidth (%s)",
             a, 100 * k->of_peak, b, d);
         if (k->collectives_s > 0) {
             format_time(a, k->collectives_s);
             str_addf(&s, ", and collectives (%s)", a);
         }
         str_add(&s, ". ");
+        if (k->above_peak)
+            str_add(&s, "Above the published peak, which cannot be: take no time from this. ");
         if (isnan(k->efficiency)) {
             str_addf(&s, "No time is predicted: %s. ", k->efficiency_source);
         } else {
@@ -385,7 +397,7 @@ static int print_cases(struct cli *cli, const struct compile *c, struct error *e
     table_init(&t);
     table_column(&t, "target", NULL, TABLE_LEFT, 0);
     table_column(&t, "policy", NULL, TABLE_LEFT, 0);
-    bool flags = false;
+    bool flags = false, above = false;
     for (size_t i = 0; i < c->n_cases; i++)
         flags |= c->cases[i].n_flags > 0;
     if (flags)
@@ -430,7 +442,10 @@ static int print_cases(struct cli *cli, const struct compile *c, struct error *e
             table_number(&t, 100 * k->of_peak, NULL);
             time_cell(&t, k->predicted_s);
             table_cell(&t, main_arithmetic(k));
+            if (k->above_peak)
+                table_style(&t, TABLE_WARN);
         }
+        above |= k->above_peak;
         str_release(&s);
     }
     int rc = show(cli, &t, err);
@@ -440,6 +455,11 @@ static int print_cases(struct cli *cli, const struct compile *c, struct error *e
             "A floor is what the compiler's own code takes at least; a prediction is the floor over the share that "
             "was measured on that chip, within a factor of 1.4, and there is none for chips that nobody measured.",
             0, 0, cli->width);
+    if (!rc && above)
+        wrap_text(&cli->out,
+                  "A floor above 100 % of peak cannot be: instructions were missed, or the unit's rate is not the "
+                  "published one. Nothing is predicted from it.",
+                  0, 0, cli->width);
     return rc;
 }
 
@@ -521,10 +541,10 @@ static const char *const description[] = {
     "goes to the compiler as it is; with --policy it is rewritten first, and --weight-args says what the policy "
     "stores. "
     "A program with mhlo.sharding or sdy shardings is divided over mhlo.num_partitions devices, or all of the target.",
-    "The compiler floor of an operation is the longer of its bundles (instructions issued together, one per cycle) "
-    "times "
-    "the iterations of its code over the clock, and its bytes of main memory over the bandwidth. It is what this code "
-    "takes at least, not what it will take: a prediction is the floor over an efficiency that was measured.",
+    "The compiler floor of an operation is the longest of three: its bundles (instructions issued together, one per "
+    "cycle) times the iterations of its code over the clock; the rows that it sends through the matrix units over "
+    "their published rate; its bytes of main memory over the bandwidth. It is what this code takes at least, not what "
+    "it will take: a prediction is the floor over an efficiency that was measured.",
     "Every compilation is in a process of its own: a program on which the compiler aborts is a row with its cause. "
     "Files it makes are removed.",
     NULL,

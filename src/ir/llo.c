@@ -23,16 +23,17 @@ static bool is_bundle(const uint8_t *line, const uint8_t *end)
     return colon && memchr(colon, '{', (size_t)(end - colon) < 16 ? (size_t)(end - colon) : 16);
 }
 
-static struct llo_matrix *matrix_of(struct llo_bundles *b, const char format[LLO_FORMAT])
+static struct llo_matrix *matrix_of(struct llo_bundles *b, const char format[LLO_FORMAT], const char unit[LLO_FORMAT])
 {
     for (int i = 0; i < b->n_matrix; i++) {
-        if (strcmp(b->matrix[i].format, format) == 0)
+        if (strcmp(b->matrix[i].format, format) == 0 && strcmp(b->matrix[i].unit, unit) == 0)
             return &b->matrix[i];
     }
     if (b->n_matrix == LLO_MAX_FORMATS)
         return NULL;
     struct llo_matrix *m = &b->matrix[b->n_matrix++];
     memcpy(m->format, format, LLO_FORMAT);
+    memcpy(m->unit, unit, LLO_FORMAT);
     return m;
 }
 
@@ -48,8 +49,9 @@ static bool is_format(const char *part, size_t n)
     return n > 1 && n < 11 && strchr("fsu", part[0]) && isdigit((unsigned char)part[1]);
 }
 
-// "vmatmul.mubr.bf16.gmra.mxu0" at `at`: which of the two it is, and the format among its parts. The first half of a
-// wide operand (vmatprep) belongs to the instruction that follows it.
+// "vmatmul.mubr.bf16.gmra.mxu0" at `at`: which of the two it is, and the formats among its parts: of the registers,
+// then, where the unit multiplies another, of the unit. The first half of a wide operand (vmatprep) belongs to the
+// instruction that follows it.
 static void count(struct llo_bundles *b, const uint8_t *at, const uint8_t *end)
 {
     const char *text = (const char *)at;
@@ -60,19 +62,22 @@ static void count(struct llo_bundles *b, const uint8_t *at, const uint8_t *end)
     bool push = !multiply && length > 8 && memcmp(text, "vmatpush", 8) == 0;
     if (!multiply && !push)
         return;
-    char format[LLO_FORMAT] = "f32"; // pushes of 32 bits have no format in their name
+    char format[LLO_FORMAT] = "f32", unit[LLO_FORMAT] = "f32"; // pushes of 32 bits have no format in their name
+    bool named = false;
     for (size_t from = 0; from < length;) {
         size_t to = from;
         while (to < length && text[to] != '.')
             to++;
         if (is_format(text + from, to - from)) {
-            memcpy(format, text + from, to - from);
-            format[to - from] = '\0';
-            break;
+            memcpy(unit, text + from, to - from);
+            unit[to - from] = '\0';
+            if (!named)
+                memcpy(format, unit, LLO_FORMAT);
+            named = true;
         }
         from = to + 1;
     }
-    struct llo_matrix *m = matrix_of(b, format);
+    struct llo_matrix *m = matrix_of(b, format, unit);
     if (!m)
         b->unknown++;
     else if (multiply)

@@ -13,9 +13,12 @@
 
 enum { LLO_MAX_FORMATS = 12, LLO_FORMAT = 12 };
 
-// Matrix instructions of one operand format.
+// Matrix instructions of one operand format in one format of the unit.
 struct llo_matrix {
     char format[LLO_FORMAT]; // "bf16", "s8", "f8e4m3fn", "f32" (also where the mnemonic has none)
+    // What the unit multiplies: the last format of the mnemonic, "bf16" in vmatmul.mubr.f8e5m2.bf16. It is `format`
+    // where there is one alone.
+    char unit[LLO_FORMAT];
     // Rows of the left operand through the unit (vmatmul), and pushes of the right one into it (vmatpush).
     uint64_t multiplies, pushes;
 };

@@ -71,8 +71,9 @@ struct compile_op {
     double bundles;                 // of its code; NAN where there is no dump of it
     double iterations;              // of that code: the product of its iteration bounds
     double estimated_cycles;        // the compiler's own estimate; NAN: none
-    double compute_s, memory_s;     // NAN: not known
-    double floor_s;                 // the longer; of a collective its wire time; 0 for what takes none
+    double compute_s, memory_s;     // to issue its bundles, to move its bytes; NAN: not known
+    double matrix_s;                // of the matrix units, for its rows at their published rate; NAN: not known
+    double floor_s;                 // the longest; of a collective its wire time; 0 for what takes none
     const struct llo_bundles *code; // NULL: none of its own
     bool shares_code;               // with an earlier operation
     double passes;                  // how often its products go through the matrix units; NAN: not known
@@ -143,6 +144,7 @@ struct compile_case {
     double ops_floor_s, memory_floor_s, collectives_s, floor_s; // NAN: no evidence
     double estimated_s;                                         // the compiler's estimates added up, as a warning
     double of_peak;                                             // FLOP at the floor's time over the rate of their type
+    bool above_peak;                                            // which cannot be: no time is predicted from it
     double predicted_s;                                         // NAN: none
     double efficiency, band;       // the prediction is floor / efficiency, within a factor of band
     const char *efficiency_source; // also why there is none

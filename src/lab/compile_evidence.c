@@ -500,6 +500,7 @@ static int add_op(struct walk *w, const struct hlo_instruction *in, double runs,
                               .estimated_cycles = NAN,
                               .compute_s = NAN,
                               .memory_s = NAN,
+                              .matrix_s = NAN,
                               .passes = NAN,
                               .strategy = ""};
     op->collective = collective_of(in, &of);

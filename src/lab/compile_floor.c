@@ -58,12 +58,16 @@ int compile_case_arithmetic(struct compile_case *k, struct compile_op *op, struc
     op->passes = passes(k, op);
     const char *type = dtype_name(op->type), *format = m->format;
     int times = (int)lround(op->passes);
+    bool narrow = strcmp(format, m->unit) != 0;
     if (op->type == DT_F32 && strcmp(format, "bf16") == 0)
         op->arithmetic = "f32 as one bf16 pass: operands are rounded to bf16";
     else if (op->type == DT_F32 && strcmp(format, "f32") == 0 && times <= 1)
         op->arithmetic = "f32 as one pass: operands are rounded as they enter the matrix unit";
     else if (op->type == DT_F32)
         op->arithmetic = arena_printf(&k->arena, err, "f32 as %d passes over its bf16 parts", times);
+    else if (is_native(op->type, format) && narrow)
+        op->arithmetic = arena_printf(&k->arena, err, "%s, widened to %s in the matrix unit: at the rate of %s", type,
+                                      m->unit, m->unit);
     else if (is_native(op->type, format))
         op->arithmetic = arena_printf(&k->arena, err, "%s natively", type);
     else {
@@ -115,15 +119,44 @@ static int price_collective(const struct compile_case *k, struct compile_op *op,
     return 0;
 }
 
+// The published rate of what a matrix unit multiplies, FLOP/s of a device; NAN where none is. Values of 32 bits are
+// rounded to bf16 as they enter, so they pass at most as fast.
+static double unit_rate(const struct chip *chip, const char *unit)
+{
+    enum chip_type t = CHIP_BF16;
+    if (strncmp(unit, "f8", 2) == 0)
+        t = CHIP_FP8;
+    else if (strcmp(unit, "s8") == 0 || strcmp(unit, "u8") == 0 || strcmp(unit, "byte") == 0)
+        t = CHIP_INT8;
+    else if (strcmp(unit, "s4") == 0 || strcmp(unit, "u4") == 0)
+        t = CHIP_INT4;
+    return chip_rate(chip, t, CHIP_PER_DEVICE).value;
+}
+
+// What the matrix units need for the rows that the code sends through them. Instructions are queued before a unit and
+// the processor waits when the queue is full, which no bundle shows: for v5e a register of 16 rows in bf16 is issued
+// every 12 bundles, and its units take one row a cycle.
+static double matrix_time(const struct compile_case *k, const struct compile_op *op)
+{
+    double s = 0;
+    for (int i = 0; i < op->code->n_matrix; i++) {
+        const struct llo_matrix *m = &op->code->matrix[i];
+        double rows = (double)m->multiplies * llo_rows(m->format) * op->iterations * k->core.cores;
+        double rate = unit_rate(k->target.chip, m->unit);
+        s += rows > 0 && rate > 0 ? 2 * rows * k->core.size * k->core.size / rate : 0;
+    }
+    return s;
+}
+
 static void price_op(const struct compile_case *k, struct compile_op *op, double bytes_per_s)
 {
     op->memory_s = op->kind == COMPILE_OP ? op->hbm_bytes / bytes_per_s : NAN;
-    if (op->code && k->has_core)
+    if (op->code && k->has_core) {
         op->compute_s = op->bundles * op->iterations / k->core.clock_hz;
-    if (op->kind == COMPILE_OP) {
-        double compute = isnan(op->compute_s) ? 0 : op->compute_s, memory = isnan(op->memory_s) ? 0 : op->memory_s;
-        op->floor_s = compute > memory ? compute : memory;
+        op->matrix_s = matrix_time(k, op);
     }
+    if (op->kind == COMPILE_OP)
+        op->floor_s = fmax(fmax(op->compute_s, op->matrix_s), fmax(op->memory_s, 0)); // fmax passes over NAN
 }
 
 static int by_floor(const void *a, const void *b)
@@ -198,6 +231,19 @@ static double share_of_peak(const struct compile_case *k)
     return k->floor_s > 0 ? s / k->floor_s : NAN;
 }
 
+// A program that needs less than its products do at the published rate is not fast but wrongly counted: nothing is
+// predicted from it. Rates are published in three digits, so half a percent is no contradiction.
+static void check_peak(struct compile_case *k)
+{
+    k->above_peak = k->of_peak > 1.005;
+    if (!k->above_peak)
+        return;
+    k->predicted_s = k->efficiency = NAN;
+    k->efficiency_source =
+        "the floor is below what the products take at the published rate, so bundles were missed, or "
+        "the unit's rate is not the published one";
+}
+
 int compile_case_floors(const struct compile *c, struct compile_case *k, struct error *err)
 {
     double bytes_per_s = chip_bandwidth(k->target.chip, CHIP_PER_DEVICE).value;
@@ -232,5 +278,6 @@ int compile_case_floors(const struct compile *c, struct compile_case *k, struct 
     // The efficiency was measured without collectives: they come on top, at their floor.
     k->predicted_s = (k->floor_s - k->collectives_s) / k->efficiency + k->collectives_s;
     k->of_peak = share_of_peak(k);
+    check_peak(k);
     return add_groups(k, err);
 }

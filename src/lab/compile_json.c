@@ -114,12 +114,15 @@ static void write_floor(const struct compile_case *k, struct jw *w)
     quantity_json_derived(w, "time", k->floor_s * 1e6, "us",
                           known ? "max(operations, all bytes of main memory / bandwidth) + collectives" : no_time);
     quantity_json_derived(w, "operations", k->ops_floor_s * 1e6, "us",
-                          known ? "sum of max(bundles x iterations / clock, bytes / bandwidth)" : no_time);
+                          known ? "sum of max(bundles x iterations / clock, rows / rate of the matrix units, bytes / "
+                                  "bandwidth)"
+                                : no_time);
     quantity_json_derived(w, "memory", k->memory_floor_s * 1e6, "us",
                           known ? "all bytes of main memory / bandwidth" : no_time);
     quantity_json_derived(w, "collectives", (known ? k->collectives_s : NAN) * 1e6, "us",
                           known ? "bytes into each chip over the links of the chip that has fewest" : no_time);
     quantity_json_derived(w, "of_peak", k->of_peak, "1", known ? "product FLOP / rate of their type / floor" : no_time);
+    jw_kv_bool(w, "above_peak", k->above_peak);
     quantity_json_derived(
         w, "compiler_estimate", k->estimated_s * 1e6, "us",
         "the compiler's estimated_cycles added up / clock: known to be up to four times too high for element-wise "
@@ -144,6 +147,7 @@ static void write_code(const struct llo_bundles *b, struct jw *w)
     for (int i = 0; i < b->n_matrix; i++) {
         jw_object(w);
         jw_kv_string(w, "format", b->matrix[i].format);
+        jw_kv_string(w, "unit", b->matrix[i].unit);
         jw_kv_uint(w, "multiplies", b->matrix[i].multiplies);
         jw_kv_uint(w, "pushes", b->matrix[i].pushes);
         jw_object_end(w);
@@ -169,6 +173,7 @@ static void write_op(const struct compile_op *op, struct jw *w)
     jw_kv_bool(w, "shares_code", op->shares_code);
     jw_kv_double(w, "estimated_cycles", op->estimated_cycles);
     jw_kv_double(w, "compute_us", op->compute_s * 1e6);
+    jw_kv_double(w, "matrix_us", op->matrix_s * 1e6);
     jw_kv_double(w, "memory_us", op->memory_s * 1e6);
     jw_kv_double(w, "floor_us", op->floor_s * 1e6);
     jw_kv_double(w, "passes", op->passes);

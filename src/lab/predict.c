@@ -64,6 +64,11 @@ static int keep(const struct compile_case *k, struct predict_compiled *out, stru
         out->efficiency = arena_strdup(arena, k->efficiency_source ? k->efficiency_source : "", err);
         out->compiler = arena_strdup(arena, k->plugin_version ? k->plugin_version : "", err);
         out->reason = isnan(k->floor_s) ? "the compiler did not write down its final code" : NULL;
+        if (k->above_peak) { // no floor, then
+            out->reason = arena_printf(arena, err, "it came out at %.0f %% of the published peak, which cannot be: %s",
+                                       100 * k->of_peak, k->efficiency_source);
+            return out->reason ? 0 : ERR_MEMORY;
+        }
         return out->efficiency && out->compiler ? 0 : ERR_MEMORY;
     }
     if (k->has_figures)

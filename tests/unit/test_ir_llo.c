@@ -21,7 +21,8 @@ static const char body[] =
     "   0x3   : > { %9 = vmatmul.mubr.bf16.vlgmr.msra.gmra.mxu0 %v5  ;;  %10 = vmatmul.mubr.f32.gmra.mxu1 %v5 }\n"
     "   0x4   : > { %v11 = vmatmul.s8.gmra.mxu0 %v5 /* vmatmul.u8 is not one */ }\n"
     "  0x1a LE: > {}\n"
-    "   0x5   :  { %12 = vmatmul.mubr.f8e4m3fn.mrb[0].mxu0 %v5  ;;  %13 = vmatmul.hi.f32.dwg %v6 } /* end */";
+    "   0x5   :  { %12 = vmatmul.mubr.f8e4m3fn.mrb[0].mxu0 %v5  ;;  %13 = vmatmul.hi.f32.dwg %v6 } /* end */\n"
+    "   0x6   :  { %14 = vmatmul.mubr.f8e5m2.bf16.gmra.mxu0 %v5  ;;  %15 = vmatpush1.bf8.bf16.msra.mxu1 %v6 }";
 
 static const struct llo_matrix *find(const struct llo_bundles *b, const char *format)
 {
@@ -37,8 +38,13 @@ TEST(ir_llo_counts_bundles_and_matrix_instructions)
 {
     struct llo_bundles b;
     llo_bundles_read(&b, text(body));
-    CHECK_INT(b.bundles, 7); // the key at the top has none
-    CHECK_INT(b.n_matrix, 4);
+    CHECK_INT(b.bundles, 8); // the key at the top has none
+    CHECK_INT(b.n_matrix, 6);
+    CHECK_STR(find(&b, "bf16")->unit, "bf16");
+    CHECK_INT(find(&b, "f8e5m2")->multiplies, 1); // in registers, and
+    CHECK_STR(find(&b, "f8e5m2")->unit, "bf16");  // as the unit has it
+    CHECK_STR(find(&b, "bf8")->unit, "bf16");
+    CHECK_STR(find(&b, "f8e4m3fn")->unit, "f8e4m3fn");
     CHECK_INT(find(&b, "bf16")->multiplies, 1);
     CHECK_INT(find(&b, "bf16")->pushes, 1);
     CHECK_INT(find(&b, "f32")->multiplies, 2); // .hi.f32, too
@@ -53,7 +59,7 @@ TEST(ir_llo_counts_bundles_and_matrix_instructions)
     // Cut anywhere, no more is found than there is.
     for (size_t n = 0; n < sizeof body; n++) {
         llo_bundles_read(&b, (struct slice){(const uint8_t *)body, n});
-        CHECK(b.bundles <= 7 && b.n_matrix <= 5); // a mnemonic that is cut may name another format
+        CHECK(b.bundles <= 8 && b.n_matrix <= 7); // a mnemonic that is cut may name another format
     }
     CHECK_INT(llo_rows("bf16"), 16);
     CHECK_INT(llo_rows("f32"), 8);

@@ -140,7 +140,7 @@ TEST(lab_compile_plugin_arithmetic)
     small_product("bf16", "default", "bf16 natively", 1);
     small_product("f16", "default", "emulated in 32-bit registers: slower", 1);
     small_product("f8e4m3fn", "default", "emulated in 32-bit registers: slower", 1);
-    small_product("f8e5m2", "default", "f8e5m2 natively", 1);
+    small_product("f8e5m2", "default", "f8e5m2, widened to bf16 in the matrix unit: at the rate of bf16", 1);
 }
 
 // Of the two formats of 8-bit floats v6e has one, at the rate of bf16; tpu7x has both, at more than that.
