@@ -101,9 +101,11 @@ static void describe_job(struct cli *cli, const struct budget *b, int64_t batch)
     struct str s;
     str_init(&s);
     str_addf(&s, "%s ", j->train ? "Training on" : "Serving");
-    if (b->arch.kind == ARCH_DIFFUSION) {
+    if (b->arch.kind == ARCH_DIFFUSION && batch) {
         count(&s, (double)batch, "image");
         str_addf(&s, " of %" PRId64 "x%" PRId64, j->height, j->width);
+    } else if (b->arch.kind == ARCH_DIFFUSION) {
+        str_addf(&s, "an image of %" PRId64 "x%" PRId64 " on each way of the batch", j->height, j->width);
     } else if (batch) {
         count(&s, (double)batch, "sequence");
         str_addf(&s, " of %" PRId64 " tokens", j->seq);
@@ -113,7 +115,7 @@ static void describe_job(struct cli *cli, const struct budget *b, int64_t batch)
     if (j->train) {
         str_addf(&s, ", %s: ", j->recipe.name);
         recipe_formula(&j->recipe, &s);
-        str_add(&s, " a parameter");
+        str_addf(&s, " a parameter%s", b->arch.kind == ARCH_DIFFUSION ? " of the denoiser" : "");
     } else if (b->arch.kind != ARCH_DIFFUSION && b->arch.kind != ARCH_ENCODER && b->arch.layers) {
         str_addf(&s, ", cache in %s", dtype_name(j->kv));
     }

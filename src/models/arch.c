@@ -55,6 +55,11 @@ int64_t arch_layers_with(const struct arch *a, enum arch_where where, int64_t fi
         return first == 0 ? a->encoder_layers : 0;
     case ARCH_EVERY_LAYER:
         return last - first;
+    case ARCH_DOUBLE_LAYERS:
+    case ARCH_SINGLE_LAYERS:
+        for (int64_t i = first; i < last; i++)
+            n += (a->flags && a->flags[i] & ARCH_DOUBLE) == (where == ARCH_DOUBLE_LAYERS);
+        return n;
     case ARCH_DENSE_LAYERS:
     case ARCH_MOE_LAYERS:
         for (int64_t i = first; i < last; i++)

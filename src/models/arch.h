@@ -53,10 +53,12 @@ enum arch_split {
 
 // Which layers have it.
 enum arch_where {
-    ARCH_FIRST,        // before the layers: on the first stage of a pipeline
-    ARCH_EVERY_LAYER,  //
-    ARCH_DENSE_LAYERS, // without experts
-    ARCH_MOE_LAYERS,   //
+    ARCH_FIRST,         // before the layers: on the first stage of a pipeline
+    ARCH_EVERY_LAYER,   //
+    ARCH_DENSE_LAYERS,  // without experts
+    ARCH_MOE_LAYERS,    //
+    ARCH_DOUBLE_LAYERS, // of an image transformer: with streams of their own for text and image
+    ARCH_SINGLE_LAYERS, //
     ARCH_ENCODER_LAYERS,
     ARCH_LAST, // after them: on the last stage
 };
@@ -87,7 +89,7 @@ struct arch_quant {
     bool nested; // NF4: absmax values are themselves stored in a byte
 };
 
-enum { ARCH_LOCAL = 1, ARCH_MOE = 2 };
+enum { ARCH_LOCAL = 1, ARCH_MOE = 2, ARCH_DOUBLE = 4 };
 
 struct arch {
     const char *name;   // as given, or what the file calls it
@@ -104,8 +106,10 @@ struct arch {
     int64_t kv_lora, rope_dim; // latent attention: what is kept for a token in place of keys and values; 0: none
     int64_t experts, active_experts, expert_ffn, shared_ffn;
     int64_t window;                         // tokens that a local layer sees; 0: no layer is local
-    const uint8_t *flags;                   // per layer: ARCH_LOCAL, ARCH_MOE
+    const uint8_t *flags;                   // per layer: ARCH_LOCAL, ARCH_MOE, ARCH_DOUBLE
     int64_t encoder_layers, encoder_tokens; // of an encoder before the decoder; tokens 0: as many as asked for
+    int64_t text_tokens, text_width;        // of an image transformer: its text, and the features of a token of it
+    int64_t channels;                       // of an image transformer: of a token of the image, in and out
     enum dtype dtype;                       // of the checkpoint; DT_INVALID: not said
     struct arch_quant quant;
     struct arch_tensor *tensors;
@@ -122,6 +126,10 @@ int arch_from_config(struct arch *a, const struct hf_config *c, struct arena *ar
 int arch_from_gguf(struct arch *a, const struct gguf *g, const char *path, struct arena *arena, struct error *err);
 // "llama-3.1-8b", with or without "builtin:". ERR_USAGE suggests the nearest.
 int arch_builtin(struct arch *a, const char *name, struct arena *arena, struct error *err);
+struct flux2_config;
+// A FLUX.2 whose image decoder is that of the published models. `source` outlives the arch.
+int arch_from_flux2(struct arch *a, const struct flux2_config *c, const char *source, struct arena *arena,
+                    struct error *err);
 // "300M", "1.5B", "70b", "300000000": one tensor of that many values. ERR_USAGE.
 int arch_from_count(struct arch *a, const char *text, struct arena *arena, struct error *err);
 

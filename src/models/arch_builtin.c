@@ -6,6 +6,7 @@
 
 #include "base/suggest.h"
 #include "models/arch_read.h"
+#include "models/flux2.h"
 
 struct builtin {
     const char *name;
@@ -90,9 +91,19 @@ static const struct builtin list[] = {
 // clang-format on
 #define COUNT (sizeof list / sizeof *list)
 
+static const struct {
+    const char *name, *source;
+} flux2[] = {
+    {"flux2-klein-4b", HUB("black-forest-labs/FLUX.2-klein-4B")},
+    {"flux2-klein-9b", HUB("black-forest-labs/FLUX.2-klein-9B")},
+    {"flux2-klein-base-4b", HUB("black-forest-labs/FLUX.2-klein-base-4B")},
+    {"flux2-klein-base-9b", HUB("black-forest-labs/FLUX.2-klein-base-9B")},
+};
+#define FLUX2 (sizeof flux2 / sizeof *flux2)
+
 const char *arch_builtin_name(size_t i)
 {
-    return i < COUNT ? list[i].name : i == COUNT ? "flux2-klein-4b" : NULL;
+    return i < COUNT ? list[i].name : i < COUNT + FLUX2 ? flux2[i - COUNT].name : NULL;
 }
 
 void arch_builtin_words(struct str *out)
@@ -101,68 +112,15 @@ void arch_builtin_words(struct str *out)
         str_addf(out, "builtin:%s\n", arch_builtin_name(i));
 }
 
-// FLUX.2 klein 4B: a denoiser of 5 double and 20 single blocks between 27 of the 36 layers of Qwen3-4B and the decoder
-// of an autoencoder. Sizes: flux.h of antirez/flux2.c, and config.json of black-forest-labs/FLUX.2-klein-4B.
-static int klein(struct arch *a, struct arena *arena, struct error *err)
-{
-    enum { D = 3072, M = 9216, SINGLE_IN = 3 * D + 2 * M, TEXT = 7680, LATENT = 128, STEP = 256, HEAD = 128, Q = 2560 };
-    static const struct arch_tensor tensors[] = {
-        {"text.embed_tokens", ARCH_TEXT_ENCODER, ARCH_WHOLE, ARCH_FIRST, 151936, Q, 1},
-        {"text.q_proj", ARCH_TEXT_ENCODER, ARCH_WHOLE, ARCH_FIRST, 4096, Q, 27},
-        {"text.kv_proj", ARCH_TEXT_ENCODER, ARCH_WHOLE, ARCH_FIRST, 1024, Q, 2 * 27},
-        {"text.o_proj", ARCH_TEXT_ENCODER, ARCH_WHOLE, ARCH_FIRST, Q, 4096, 27},
-        {"text.up_proj", ARCH_TEXT_ENCODER, ARCH_WHOLE, ARCH_FIRST, 9728, Q, 2 * 27},
-        {"text.down_proj", ARCH_TEXT_ENCODER, ARCH_WHOLE, ARCH_FIRST, Q, 9728, 27},
-        {"text.norm", ARCH_TEXT_ENCODER, ARCH_WHOLE, ARCH_FIRST, Q, 0, 2 * 27},
-        {"text.qk_norm", ARCH_TEXT_ENCODER, ARCH_WHOLE, ARCH_FIRST, HEAD, 0, 2 * 27},
-        {"double.qkv", ARCH_DENOISER, ARCH_HEADS, ARCH_FIRST, 3 * D, D, 2 * 5},
-        {"double.proj", ARCH_DENOISER, ARCH_HEADS, ARCH_FIRST, D, D, 2 * 5},
-        {"double.mlp_in", ARCH_DENOISER, ARCH_COLUMNS, ARCH_FIRST, 2 * M, D, 2 * 5},
-        {"double.mlp_out", ARCH_DENOISER, ARCH_COLUMNS, ARCH_FIRST, D, M, 2 * 5},
-        {"double.qk_norm", ARCH_DENOISER, ARCH_WHOLE, ARCH_FIRST, HEAD, 0, 4 * 5},
-        {"single.linear1", ARCH_DENOISER, ARCH_COLUMNS, ARCH_FIRST, SINGLE_IN, D, 20},
-        {"single.linear2", ARCH_DENOISER, ARCH_COLUMNS, ARCH_FIRST, D, D + M, 20},
-        {"single.qk_norm", ARCH_DENOISER, ARCH_WHOLE, ARCH_FIRST, HEAD, 0, 2 * 20},
-        {"context_embedder", ARCH_DENOISER, ARCH_WHOLE, ARCH_FIRST, D, TEXT, 1},
-        {"x_embedder", ARCH_DENOISER, ARCH_WHOLE, ARCH_FIRST, D, LATENT, 1},
-        {"proj_out", ARCH_DENOISER, ARCH_WHOLE, ARCH_FIRST, LATENT, D, 1},
-        {"time_in", ARCH_DENOISER, ARCH_WHOLE, ARCH_FIRST, D, STEP, 1},
-        {"time_out", ARCH_DENOISER, ARCH_WHOLE, ARCH_FIRST, D, D, 1},
-        {"modulation.double", ARCH_DENOISER, ARCH_WHOLE, ARCH_FIRST, 6 * D, D, 2},
-        {"modulation.single", ARCH_DENOISER, ARCH_WHOLE, ARCH_FIRST, 3 * D, D, 1},
-        {"norm_out", ARCH_DENOISER, ARCH_WHOLE, ARCH_FIRST, 2 * D, D, 1},
-        // Convolutions and norms of the decoder, counted from its layers.
-        {"vae.decoder", ARCH_IMAGE_DECODER, ARCH_WHOLE, ARCH_FIRST, 49620259, 0, 1},
-    };
-    memset(a, 0, sizeof *a);
-    a->kind = ARCH_DIFFUSION;
-    a->name = "builtin:flux2-klein-4b";
-    a->family = "flux2";
-    a->source = HUB("black-forest-labs/FLUX.2-klein-4B");
-    a->layers = 25;
-    a->hidden = D;
-    a->heads = a->kv_heads = 24;
-    a->head_dim = a->v_head_dim = HEAD;
-    a->ffn = M;
-    a->gated = true;
-    a->dtype = DT_BF16;
-    a->note = "the text encoder is the first 27 of Qwen3-4B's 36 layers, which is all that is used; the encoder of "
-              "images is left out";
-    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
-        int rc = arch_add(a, arena, tensors[i], err);
-        if (rc)
-            return rc;
-    }
-    return arch_finish(a, err);
-}
-
 int arch_builtin(struct arch *a, const char *name, struct arena *arena, struct error *err)
 {
     const char *bare = strncmp(name, "builtin:", 8) == 0 ? name + 8 : name;
     struct suggest s = {.wanted = bare};
     struct str names;
-    if (strcmp(bare, "flux2-klein-4b") == 0)
-        return klein(a, arena, err);
+    for (size_t i = 0; i < FLUX2; i++) {
+        if (strcmp(bare, flux2[i].name) == 0)
+            return arch_from_flux2(a, flux2_builtin(bare), flux2[i].source, arena, err);
+    }
     for (size_t i = 0; i < COUNT; i++) {
         if (strcmp(list[i].name, bare) != 0)
             continue;

@@ -347,8 +347,6 @@ static int choose_job(struct budget *b, const struct budget_options *o, struct e
         return error_set(err, ERR_USAGE, "--batch",
                          "batch, seq, page, prefill, height and width are above zero, a reserve is not below it, and "
                          "utilization is at most 1");
-    if (j->train && a->kind == ARCH_DIFFUSION)
-        return error_set(err, ERR_USAGE, "--train", "what training a diffusion model keeps is not known here");
     return remat_of(o->remat, &j->remat, err);
 }
 

@@ -85,13 +85,14 @@ static void weight_rows(struct sheet *s, const struct budget_job *job, const str
         const struct recipe *r = &job->recipe;
         double grad = dtype_bits(r->grad) / 8.0, master = dtype_bits(r->master) / 8.0;
         struct weights_local whole = *local;
-        double scale = local->elements > 0 ? w->parameters / local->elements : 0;
+        double scale = local->elements > 0 ? w->trained / local->elements : 0;
+        const char *of = job->arch->kind == ARCH_DIFFUSION ? " of the denoiser, which alone is trained" : "";
         whole.elements *= scale;
         whole.small_elements *= scale;
         whole.factored *= scale;
-        row(s, BUDGET_STATE, "gradients", w->parameters * grad, local->elements * grad / grad_shards,
-            "%s, %g B a parameter%s", dtype_name(r->grad), grad, l->zero >= 2 ? "; zero divides them by dp" : "");
-        row(s, BUDGET_STATE, "master weights", w->parameters * master, local->elements * master / shards,
+        row(s, BUDGET_STATE, "gradients", w->trained * grad, local->elements * grad / grad_shards,
+            "%s, %g B a parameter%s%s", dtype_name(r->grad), grad, of, l->zero >= 2 ? "; zero divides them by dp" : "");
+        row(s, BUDGET_STATE, "master weights", w->trained * master, local->elements * master / shards,
             "%s, %g B a parameter%s", dtype_name(r->master), master, l->zero ? "; zero divides them by dp" : "");
         row(s, BUDGET_STATE, "optimizer state", recipe_state_bytes(r, &whole), recipe_state_bytes(r, local) / shards,
             "%s, %.4g B a parameter%s", r->name,
@@ -101,7 +102,7 @@ static void weight_rows(struct sheet *s, const struct budget_job *job, const str
     if (fsdp > 1) {
         double gradient = job->train ? local->largest_layer * dtype_bits(job->recipe.grad) / 8.0 : 0;
         row(s, BUDGET_WORKSPACE, "gathered layers", NAN, 2 * local->layer_bytes + gradient,
-            "two layers of %.0f B gathered, the one that runs and the next%s", local->layer_bytes,
+            "two layers of %.4g MB gathered, the one that runs and the next%s", local->layer_bytes / 1e6,
             gradient > 0 ? ", and one layer's gradients" : "");
     }
 }
@@ -148,6 +149,73 @@ static void cache_rows(struct sheet *s, const struct budget_job *job, const stru
     str_release(&formula);
 }
 
+// FLUX.2: its blocks keep what the backward pass reads, in the order they run in; the tokens of text and image
+// together.
+static void image_training_rows(struct sheet *s, const struct budget_job *job, double images)
+{
+    const struct arch *a = job->arch;
+    double pixels = (double)job->height * (double)job->width, tokens = (double)a->text_tokens + pixels / 256;
+    double doubles = (double)arch_layers_with(a, ARCH_DOUBLE_LAYERS, 0, a->layers);
+    double singles = (double)a->layers - doubles, item = job->item_bytes;
+    double kept_double = activation_block_bytes(a, true, images, job->remat, item);
+    double kept_single = activation_block_bytes(a, false, images, job->remat, item);
+    double whole = activation_block_bytes(a, doubles > 0, images, REMAT_NONE, item);
+    double scores = job->flash ? 0 : (double)a->heads * tokens * tokens * item;
+    double blocks = images * tokens * (doubles * kept_double + singles * kept_single);
+    if (job->remat == REMAT_NONE)
+        blocks += images * scores * (double)a->layers;
+    row(s, BUDGET_ACTIVATIONS, "activations", NAN, blocks,
+        "%g double blocks keep %.0f B and %g single ones %.0f B of each token, of %g x %g tokens%s", doubles,
+        kept_double, singles, kept_single, images, tokens,
+        job->remat == REMAT_FULL ? ": their inputs"
+        : item < 4               ? "; the norms of queries and keys run in f32"
+                                 : "");
+    row(s, BUDGET_ACTIVATIONS, "around the blocks", NAN,
+        activation_around_bytes(a, images, tokens - (double)a->text_tokens, item),
+        "what enters the embedders and the last norm, what leaves it, and the tables of positions");
+    if (job->remat == REMAT_FULL)
+        row(s, BUDGET_ACTIVATIONS, "recomputed block", NAN, images * (tokens * whole + scores),
+            "one block's activations while it is run again");
+    else if (job->remat == REMAT_SELECTIVE)
+        row(s, BUDGET_ACTIVATIONS, "recomputed scores", NAN, images * scores,
+            "one block's scores while they are made again");
+}
+
+// What the encoder saw of each sequence, on this device: as many tokens as the model says, else as the decoder has.
+static double tokens_seen(const struct arch *a, double tokens, const struct layout *l)
+{
+    return a->encoder_tokens ? ceil((double)a->encoder_tokens / (double)layout_sequence_ways(l)) : tokens;
+}
+
+// The encoder's layers, and what the decoder's keep to attend to its result.
+static void encoder_training_rows(struct sheet *s, const struct budget_job *job, const struct activation_options *o,
+                                  const struct layout *l)
+{
+    const struct arch *a = job->arch;
+    struct activation_options encoder = *o;
+    double tp = l->sp ? (double)l->ways[LAYOUT_TP] : 1;
+    encoder.seq = tokens_seen(a, o->seq, l);
+    double layer = activation_layer_bytes(a, false, &encoder, l), cross = activation_cross_bytes(a, o, encoder.seq, l);
+    row(s, BUDGET_ACTIVATIONS, "activations: encoder", NAN,
+        (double)a->encoder_layers * layer + o->batch * encoder.seq * (double)a->hidden * o->item_bytes / tp,
+        "%" PRId64 " layers and their result, of %g sequence%s of %g tokens", a->encoder_layers, o->batch,
+        o->batch == 1 ? "" : "s", encoder.seq);
+    row(s, BUDGET_ACTIVATIONS, "activations: cross-attention", NAN, (double)a->layers * cross,
+        "in %" PRId64 " layers the norm's input and result, queries and the attention's result of %g tokens, keys and "
+        "values of %g that the encoder saw",
+        a->layers, o->seq, encoder.seq);
+}
+
+// The larger of an encoder's and a decoder's layer with everything that it keeps.
+static double encoder_decoder_layer(const struct budget_job *job, struct activation_options o, const struct layout *l)
+{
+    const struct arch *a = job->arch;
+    double seen = tokens_seen(a, o.seq, l);
+    double decoder = activation_layer_bytes(a, false, &o, l) + activation_cross_bytes(a, &o, seen, l);
+    o.seq = seen;
+    return fmax(decoder, activation_layer_bytes(a, false, &o, l));
+}
+
 static void training_rows(struct sheet *s, const struct budget_job *job, const struct weights_local *local,
                           const struct layout *l, const struct part *p)
 {
@@ -157,16 +225,21 @@ static void training_rows(struct sheet *s, const struct budget_job *job, const s
     struct activation_options o = {p->sequences, p->tokens, job->remat, job->flash, job->item_bytes};
     double moe = (double)arch_layers_with(a, ARCH_MOE_LAYERS, local->first, local->last);
     double dense = (double)(local->last - local->first) - moe;
-    double encoder = local->first == 0 ? (double)a->encoder_layers : 0;
     double layer = activation_layer_bytes(a, false, &o, l),
            expert = moe > 0 ? activation_layer_bytes(a, true, &o, l) : 0;
-    double bytes = p->in_flight * ((dense + encoder) * layer + moe * expert);
-    row(s, BUDGET_ACTIVATIONS, "activations", NAN, bytes, "%g layers keep %s, of %g sequences of %g tokens%s",
-        dense + encoder + moe, kept[job->remat], p->sequences * p->in_flight, p->tokens,
-        p->in_flight > 1 ? ", in microbatches" : "");
+    double bytes = p->in_flight * (dense * layer + moe * expert);
+    row(s, BUDGET_ACTIVATIONS, "activations", NAN, bytes, "%g layers keep %s, of %g sequence%s of %g tokens%s",
+        dense + moe, kept[job->remat], p->sequences * p->in_flight, p->sequences * p->in_flight == 1 ? "" : "s",
+        p->tokens, p->in_flight > 1 ? ", in microbatches" : "");
+    if (a->kind == ARCH_ENCODER_DECODER)
+        encoder_training_rows(s, job, &o, l);
     struct activation_options all = o;
     all.remat = REMAT_NONE;
     double once = activation_layer_bytes(a, moe > 0, &all, l);
+    if (a->kind == ARCH_ENCODER_DECODER) {
+        layer = encoder_decoder_layer(job, o, l);
+        once = encoder_decoder_layer(job, all, l);
+    }
     if (job->remat == REMAT_FULL)
         row(s, BUDGET_ACTIVATIONS, "recomputed layer", NAN, once, "one layer's activations while it is run again");
     else if (job->remat == REMAT_SELECTIVE && !job->flash)
@@ -200,7 +273,7 @@ static void serving_rows(struct sheet *s, const struct budget_job *job, const st
 static void image_rows(struct sheet *s, const struct budget_job *job, double images)
 {
     const struct arch *a = job->arch;
-    double pixels = (double)job->height * (double)job->width, tokens = 512 + pixels / 256;
+    double pixels = (double)job->height * (double)job->width, tokens = (double)a->text_tokens + pixels / 256;
     double wide = 3 * (double)a->hidden + 2 * (double)a->ffn, narrow = (double)(a->hidden + a->ffn);
     double denoise = images * tokens * job->item_bytes * (wide + narrow + 2 * (double)a->hidden);
     if (!job->flash)
@@ -209,10 +282,9 @@ static void image_rows(struct sheet *s, const struct budget_job *job, double ima
     if (!job->flash)
         decode += images * (pixels / 64) * (pixels / 64) * 4;
     row(s, BUDGET_ACTIVATIONS, "activations", NAN, denoise > decode ? denoise : decode,
-        "the larger of a block of the denoiser, %g images * %g tokens, %.0f B, and the decoder's last level, 640 "
-        "channels "
-        "of %" PRId64 "x%" PRId64 ", %.0f B",
-        images, tokens, denoise, job->height, job->width, decode);
+        "the larger of a block of the denoiser, %g images * %g tokens, %.4g MB, and the decoder's last level, 640 "
+        "channels of %" PRId64 "x%" PRId64 ", %.4g MB",
+        images, tokens, denoise / 1e6, job->height, job->width, decode / 1e6);
 }
 
 static void activation_rows(struct sheet *s, const struct budget_job *job, const struct weights_local *local,
@@ -223,7 +295,7 @@ static void activation_rows(struct sheet *s, const struct budget_job *job, const
     if (a->kind == ARCH_COUNT_ONLY)
         return;
     if (a->kind == ARCH_DIFFUSION) {
-        image_rows(s, job, p.sequences);
+        (job->train ? image_training_rows : image_rows)(s, job, p.sequences);
         return;
     }
     if (job->train)

@@ -158,6 +158,44 @@ double activation_layer_bytes(const struct arch *a, bool experts, const struct a
     return bytes;
 }
 
+double activation_cross_bytes(const struct arch *a, const struct activation_options *o, double seen,
+                              const struct layout *l)
+{
+    double h = (double)a->hidden, heads = (double)a->heads, tp = (double)l->ways[LAYOUT_TP];
+    double whole_ways = l->sp ? tp : 1, tokens = o->batch * o->seq, width = (double)(a->head_dim + a->v_head_dim);
+    if (o->remat == REMAT_FULL)
+        return 0;
+    double bytes = o->item_bytes * (tokens * (2 * h / whole_ways + heads * width / tp) +
+                                    o->batch * seen * (double)a->kv_heads * width / tp);
+    if (a->dropout)
+        bytes += tokens * h / whole_ways;
+    if (!o->flash && o->remat == REMAT_NONE) {
+        double item = a->dropout ? 2 * o->item_bytes + 1 : o->item_bytes;
+        bytes += activation_scores_bytes(a, o->batch, o->seq, seen * (double)layout_sequence_ways(l), item, l);
+    }
+    return bytes;
+}
+
+double activation_block_bytes(const struct arch *a, bool two_streams, double images, enum remat remat,
+                              double item_bytes)
+{
+    double d = (double)a->hidden, values = (two_streams ? (images > 1 ? 17 : 16) : 13) * d + 4 * (double)a->ffn;
+    if (remat == REMAT_FULL)
+        return d * item_bytes;
+    double norms = two_streams ? 2 : 1; // a mean and a root each; a root of q and k, a sum of the softmax per head
+    return item_bytes * (values + 2 * norms) + 3 * (double)a->heads * 4 +
+           (item_bytes < 4 ? (two_streams ? 8 : 12) * d : 0);
+}
+
+double activation_around_bytes(const struct arch *a, double images, double image_tokens, double item_bytes)
+{
+    double d = (double)a->hidden, text = (double)a->text_tokens;
+    return images * item_bytes *
+               (image_tokens * ((double)a->channels + 2 * d + 2) + text * (double)a->text_width +
+                (text + image_tokens) * d) +
+           (text + image_tokens) * 2 * (double)a->head_dim * 4;
+}
+
 double activation_token_bytes(const struct arch *a, double item_bytes, const struct layout *l)
 {
     bool experts = arch_layers_with(a, ARCH_MOE_LAYERS, 0, a->layers) > 0;

@@ -50,6 +50,21 @@ struct activation_options {
 // s b h (34 + 5 a s / h), under tp s b h (10 + 24 / t + 5 a s / (h t)), with sp everything over t.
 double activation_layer_bytes(const struct arch *a, bool experts, const struct activation_options *o,
                               const struct layout *l);
+// What a decoder's layer keeps beside that to attend to what an encoder saw, `seen` tokens of each sequence on this
+// device: what enters its norm and what that hands on, queries and the attention's result of every token; keys and
+// values of every token that was seen.
+double activation_cross_bytes(const struct arch *a, const struct activation_options *o, double seen,
+                              const struct layout *l);
+// Bytes that a block of an image transformer keeps for each token of `images` on this device: with D features and M
+// columns of the ffn 13 D + 4 M values (single stream), or 16 D + 4 M (text and image in streams of their own; 17 D
+// where there are several images: then each stream's share of the attention's result is a copy), and the norms'
+// statistics. Below 32 bits the norms of queries and keys run in f32: 12 D (8 D) bytes more. Measured with PyTorch
+// (tests/oracle/saved.py). Rematerialised it keeps its input alone.
+double activation_block_bytes(const struct arch *a, bool two_streams, double images, enum remat remat,
+                              double item_bytes);
+// The same of what stands around the blocks, for all tokens of the images: what enters the embedders, the last block's
+// result, what enters and leaves the last norm; and, once for all images, the tables of positions.
+double activation_around_bytes(const struct arch *a, double images, double image_tokens, double item_bytes);
 // Bytes of the scores of one layer while they exist: a head pair of every two tokens, f32 when served.
 double activation_scores_bytes(const struct arch *a, double batch, double queries, double keys, double item_bytes,
                                const struct layout *l);

@@ -40,14 +40,21 @@ static int code_bits(const struct weight *one)
     return bits < 7.5 && one->elements > 0 ? (int)ceil(bits) : 0;
 }
 
+// Whether training changes it: text encoder and autoencoder of an image model stay as they are.
+static bool is_trained(const struct weight *one, const struct arch *a)
+{
+    return !a || a->kind != ARCH_DIFFUSION || one->part == ARCH_DENOISER;
+}
+
 int weights_sum(struct weights *w, const struct arch *a, struct error *err)
 {
     int64_t layers = a ? a->layers : 0;
-    w->parameters = w->bytes = w->scale_bytes = w->packed_elements = w->unpacked_bytes = 0;
+    w->parameters = w->trained = w->bytes = w->scale_bytes = w->packed_elements = w->unpacked_bytes = 0;
     for (size_t i = 0; i < w->n; i++) {
         const struct weight *one = &w->list[i];
         double copies = weight_copies(one, a, 0, layers);
         w->parameters += copies * one->elements;
+        w->trained += is_trained(one, a) ? copies * one->elements : 0;
         w->bytes += copies * one->bytes;
         w->scale_bytes += copies * one->scale_bytes;
         if (code_bits(one)) {
@@ -274,8 +281,10 @@ static void on_stage(const struct weights *w, const struct arch *a, const struct
     for (size_t i = 0; i < w->n; i++) {
         const struct weight *one = &w->list[i];
         double copies = weight_copies(one, a, first, last) * share(one, a, l);
-        out->elements += copies * one->elements;
         out->bytes += copies * (one->bytes + one->scale_bytes);
+        if (!is_trained(one, a))
+            continue;
+        out->elements += copies * one->elements;
         if (one->elements < 4096)
             out->small_elements += copies * one->elements;
         if (one->elements > 0)

@@ -29,6 +29,7 @@ struct weights {
     struct weight *list;
     size_t n, cap;
     double parameters, bytes, scale_bytes; // of the whole model, once
+    double trained;                        // parameters that training changes: of image models the denoiser's, else all
     double packed_elements;                // of codes below 8 bits that are packed; 0: there are none
     double unpacked_bytes;                 // what is more when these take a byte each
     bool stored;                           // bytes are a file's own; else they follow from shapes
@@ -63,7 +64,7 @@ size_t weights_totals(const struct weights *w, const struct arch *a, bool by_par
 
 // On the fullest device, before fsdp and zero divide.
 struct weights_local {
-    double elements;       // parameters
+    double elements;       // parameters that training changes
     double bytes;          // with scales
     double largest_layer;  // parameters of one layer
     double layer_bytes;    // of that layer

@@ -156,6 +156,8 @@ TEST(plan_budget_capacity_is_the_edge)
         {"builtin:bert-large", "l4", "single", NULL, NULL},
         {"builtin:whisper-large-v3", "v5e", "single", NULL, NULL},
         {"builtin:flux2-klein-4b", "v6e", "single", NULL, NULL},
+        {"builtin:flux2-klein-9b", "v5p-8", "fsdp", "adafactor", NULL},
+        {"builtin:t5-3b", "v5p-8", "fsdp", "adam-18", NULL},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct budget b;
@@ -187,6 +189,79 @@ TEST(plan_budget_capacity_is_the_edge)
             printf("    %s on %s\n", rows[i].model, rows[i].chip);
         budget_close(&b);
     }
+}
+
+static double row_bytes(const struct budget_case *c, const char *name)
+{
+    for (int i = 0; i < c->n_rows; i++) {
+        if (strcmp(c->rows[i].name, name) == 0)
+            return c->rows[i].device;
+    }
+    return NAN;
+}
+
+// Text encoder and autoencoder are loaded, and nothing of them is trained.
+TEST(plan_budget_of_training_flux2)
+{
+    static const struct {
+        const char *model;
+        double denoiser, width, doubles, singles;
+    } rows[] = {{"builtin:flux2-klein-4b", 3875544576, 3072, 5, 20},
+                {"builtin:flux2-klein-9b", 9078581248, 4096, 8, 24}};
+    for (size_t i = 0; i < 2; i++) {
+        struct budget b;
+        open_one(&b, (struct budget_options){
+                         .workload = rows[i].model, .train = "adam-18", .batch = 1, .height = 512, .width = 512});
+        const struct budget_case *c = &b.cases[0];
+        double d = rows[i].width, m = 3 * d, tokens = 512 + 1024, heads = d / 128;
+        CHECK_NEAR(row_bytes(c, "weights"), 2 * b.arch.parameters, 0);
+        CHECK_NEAR(row_bytes(c, "gradients"), 4 * rows[i].denoiser, 0);
+        CHECK_NEAR(row_bytes(c, "master weights"), 4 * rows[i].denoiser, 0);
+        CHECK_NEAR(row_bytes(c, "optimizer state"), 8 * rows[i].denoiser, 0);
+        // 16 D + 4 M and 13 D + 4 M in two bytes, and what f32 norms of queries and keys and statistics add.
+        double two = 2 * (16 * d + 4 * m) + 8 * d + 8 + 12 * heads,
+               one = 2 * (13 * d + 4 * m) + 12 * d + 4 + 12 * heads;
+        CHECK_NEAR(row_bytes(c, "activations"), tokens * (rows[i].doubles * two + rows[i].singles * one), 0);
+        budget_close(&b);
+        open_one(&b, (struct budget_options){.workload = rows[i].model,
+                                             .train = "adam-18",
+                                             .policy = "f32",
+                                             .remat = "full",
+                                             .batch = 2,
+                                             .height = 512,
+                                             .width = 512});
+        c = &b.cases[0];
+        CHECK_NEAR(row_bytes(c, "activations"), 2 * tokens * (rows[i].doubles + rows[i].singles) * d * 4, 0);
+        CHECK_NEAR(row_bytes(c, "recomputed block"), 2 * tokens * (4 * (17 * d + 4 * m) + 16 + 12 * heads), 0);
+        budget_close(&b);
+    }
+    // fsdp gathers the weights of two blocks, and one's gradients: a double one of 26 D^2 and four norms.
+    static const char *const slice = "v6e:2x4", *const fsdp = "fsdp";
+    struct budget b;
+    open_one(&b, (struct budget_options){.workload = "builtin:flux2-klein-4b",
+                                         .train = "adam-18",
+                                         .targets = &slice,
+                                         .n_targets = 1,
+                                         .layouts = &fsdp,
+                                         .n_layouts = 1});
+    double block = 26 * 3072.0 * 3072 + 4 * 128; // 245.4 M parameters, 490.7 MB
+    CHECK_NEAR(row_bytes(&b.cases[0], "gathered layers"), 2 * 2 * block + 4 * block, 0);
+    budget_close(&b);
+}
+
+// A decoder that attends to an encoder keeps that, too; Whisper's encoder sees 1500 positions whatever is decoded.
+TEST(plan_budget_of_training_encoder_decoders)
+{
+    struct budget b;
+    open_one(&b, (struct budget_options){
+                     .workload = "builtin:whisper-large-v3", .train = "adam-18", .batch = 1, .seq = 448});
+    const struct budget_case *c = &b.cases[0];
+    double d = 1280,
+           layer = 2 * (4 * d + 4 * d + 2 * 5120) + 2 * d; // dropout: two masks, and one of the cross-attention
+    CHECK_NEAR(row_bytes(c, "activations"), 448 * 32 * layer, 0);
+    CHECK_NEAR(row_bytes(c, "activations: encoder"), 1500 * (32 * layer + 2 * d), 0);
+    CHECK_NEAR(row_bytes(c, "activations: cross-attention"), 32 * (2 * (448 * 4 * d + 1500 * 2 * d) + 448 * d), 0);
+    budget_close(&b);
 }
 
 TEST(plan_budget_says_what_would_fit)
@@ -282,7 +357,6 @@ TEST(plan_budget_refuses)
          "this model has none"},
         {{.params = "1B", .layouts = &ep2, .n_layouts = 1}, ERR_USAGE, "which weights are experts' is not known"},
         {{.params = "1B", .layouts = &pp, .n_layouts = 1}, ERR_USAGE, "layers, and how many there are is not known"},
-        {{.workload = "builtin:flux2-klein-4b", .train = "adam-18"}, ERR_USAGE, "diffusion"},
         {{.workload = "builtin:llama-3.1-405b", .batch = INT64_C(1) << 40, .seq = INT64_C(1) << 40},
          ERR_USAGE,
          "more than 2^53 bytes"},

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "fixture.h"
 #include "plan/training.h"
 #include "test.h"
 
@@ -116,4 +117,100 @@ TEST(plan_training_state_by_recipe)
     recipe_formula(&r, &s);
     CHECK_STR(str_text(&s), "4 weight + 4 gradient + 8 moments = 16 B");
     str_release(&s);
+}
+
+static double real(const json_t *row, const char *key)
+{
+    return json_number_value(json_object_get(row, key));
+}
+
+static struct arch flux2_of(const json_t *row)
+{
+    int64_t heads = (int64_t)real(row, "heads"), width = (int64_t)real(row, "head_dim");
+    return (struct arch){.kind = ARCH_DIFFUSION,
+                         .layers = (int64_t)(real(row, "double") + real(row, "single")),
+                         .hidden = heads * width,
+                         .heads = heads,
+                         .kv_heads = heads,
+                         .head_dim = width,
+                         .v_head_dim = width,
+                         .ffn = 3 * heads * width,
+                         .channels = (int64_t)real(row, "channels"),
+                         .text_width = (int64_t)real(row, "joint")};
+}
+
+// What diffusers' transformer keeps for one token more, in f32 and bf16, one image and two, rematerialised and not.
+TEST(plan_training_of_flux2_keeps_what_torch_keeps)
+{
+    json_t *root = fixture_json("lab/saved.json");
+    const json_t *rows = json_object_get(root, "flux2"), *row;
+    size_t i;
+    CHECK_INT(json_array_size(rows), 12);
+    json_array_foreach(rows, i, row)
+    {
+        struct arch a = flux2_of(row), longer = a;
+        bool remat = json_is_true(json_object_get(row, "remat"));
+        enum remat how = remat ? REMAT_FULL : REMAT_NONE;
+        double item = real(row, "item");
+        a.text_tokens = 5;
+        longer.text_tokens = 6;
+        for (size_t images = 1; images <= 2; images++) {
+            double n = (double)images;
+            double blocks = n * (real(row, "double") * activation_block_bytes(&a, true, n, how, item) +
+                                 real(row, "single") * activation_block_bytes(&a, false, n, how, item));
+            double base = activation_around_bytes(&a, n, 7, item);
+            double text = activation_around_bytes(&longer, n, 7, item) - base;
+            double image = activation_around_bytes(&a, n, 8, item) - base;
+            double tables = remat ? 8 * real(row, "head_dim") : 0; // there, but no tensor that is saved for a block
+            bool ok = CHECK_NEAR(json_number_value(json_array_get(json_object_get(row, "text_token"), images - 1)),
+                                 blocks + text - tables, 0);
+            ok &= CHECK_NEAR(json_number_value(json_array_get(json_object_get(row, "image_token"), images - 1)),
+                             blocks + image - tables, 0);
+            if (!ok)
+                printf("    row %zu, %zu images\n", i, images);
+        }
+    }
+    json_decref(root);
+}
+
+// What T5's cross-attention keeps for one token more of either side, in f32 and without dropout.
+TEST(plan_training_of_cross_attention_keeps_what_torch_keeps)
+{
+    json_t *root = fixture_json("lab/saved.json");
+    const json_t *rows = json_object_get(root, "t5"), *row;
+    struct layout l = layout_single();
+    size_t i;
+    CHECK_INT(json_array_size(rows), 2);
+    json_array_foreach(rows, i, row)
+    {
+        int64_t heads = (int64_t)real(row, "heads"), width = (int64_t)real(row, "head_dim");
+        double h = real(row, "hidden");
+        struct arch a = {.kind = ARCH_ENCODER_DECODER,
+                         .layers = 1,
+                         .hidden = (int64_t)h,
+                         .heads = heads,
+                         .kv_heads = heads,
+                         .head_dim = width,
+                         .v_head_dim = width};
+        struct activation_options o = {1, 5, REMAT_NONE, true, 4}, longer = {1, 6, REMAT_NONE, true, 4};
+        double base = activation_cross_bytes(&a, &o, 7, &l);
+        // T5's norm is several operations: it also keeps its input over the root, before the weights, and the root.
+        CHECK_NEAR(real(row, "token"), activation_cross_bytes(&a, &longer, 7, &l) - base + 4 * h + 4, 0);
+        // And the encoder's result, once for all layers.
+        CHECK_NEAR(real(row, "seen_token"), activation_cross_bytes(&a, &o, 8, &l) - base + 4 * h, 0);
+        // Scores, where they are whole: the softmax of each pair of tokens.
+        o.flash = longer.flash = false;
+        double corner = activation_cross_bytes(&a, &longer, 8, &l) - activation_cross_bytes(&a, &longer, 7, &l) -
+                        activation_cross_bytes(&a, &o, 8, &l) + activation_cross_bytes(&a, &o, 7, &l);
+        CHECK_NEAR(real(row, "pair"), corner, 0);
+        // Rematerialised it keeps nothing of its own; tp divides all but the norm, sp that, too.
+        o.flash = true;
+        struct layout two = tp(2, false), sp = tp(2, true);
+        double norm = 4 * 5 * 2 * h;
+        CHECK_NEAR(activation_cross_bytes(&a, &o, 7, &two), norm + (base - norm) / 2, 0);
+        CHECK_NEAR(activation_cross_bytes(&a, &o, 7, &sp), base / 2, 0);
+        o.remat = REMAT_FULL;
+        CHECK_NEAR(activation_cross_bytes(&a, &o, 7, &l), 0, 0);
+    }
+    json_decref(root);
 }
