@@ -14,6 +14,21 @@ int chooser_from(const struct chooser *c, int i, enum opcode op, int operand, bo
     return x >= 0 && (!only || c->uses[x] == 1) ? x : -1;
 }
 
+int chooser_narrow(const struct chooser *c, int i)
+{
+    int x = chooser_from(c, i, OP_CONVERT, 0, false);
+    return x >= 0 && chooser_at(c, x)->shape.dtype == DT_BF16 && chooser_at(c, i)->shape.dtype == DT_F32 ? x : i;
+}
+
+int chooser_with_scalar(const struct chooser *c, int i, enum opcode op, double *value)
+{
+    int x = chooser_from(c, i, op, 0, false), by = chooser_from(c, i, op, 1, false);
+    if (by < 0 || chooser_at(c, by)->op != OP_CONSTANT || chooser_at(c, by)->constant != CONST_SPLAT)
+        return -1;
+    *value = chooser_at(c, by)->splat;
+    return x;
+}
+
 int chooser_spread(const struct chooser *c, int i, bool leading)
 {
     if (chooser_at(c, i)->shape.dtype != DT_F32)
@@ -67,8 +82,8 @@ static int count_uses(struct chooser *c, struct error *err)
 
 static int find_choices(struct chooser *c, struct error *err)
 {
-    static bool (*const kinds[])(const struct chooser *, int, struct choice *) = {choose_product, choose_convolution,
-                                                                                  choose_attention, choose_group_norm};
+    static bool (*const kinds[])(const struct chooser *, int, struct choice *) = {
+        choose_product, choose_convolution, choose_attention, choose_group_norm, choose_swiglu, choose_rotary};
     for (int i = 0; i < c->m->n_instructions; i++) {
         struct choice found = {0};
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds && !c->choices[i]; k++) {

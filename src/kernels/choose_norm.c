@@ -8,28 +8,11 @@
 // Passes over an image that XLA makes where the kernel makes three: about as many FLOP per value as products pay with.
 #define FLOP_PER_VALUE 32
 
-// Before it was widened from bf16. Not through a rounding: that is part of the value.
-static int base(const struct chooser *c, int i)
-{
-    int x = chooser_from(c, i, OP_CONVERT, 0, false);
-    return x >= 0 && chooser_at(c, x)->shape.dtype == DT_BF16 && chooser_at(c, i)->shape.dtype == DT_F32 ? x : i;
-}
-
-// The operand of a binary operation whose right side is a constant of one value (*value).
-static int with_scalar(const struct chooser *c, int i, enum opcode op, double *value)
-{
-    int x = chooser_from(c, i, op, 0, false), by = chooser_from(c, i, op, 1, false);
-    if (by < 0 || chooser_at(c, by)->op != OP_CONSTANT || chooser_at(c, by)->constant != CONST_SPLAT)
-        return -1;
-    *value = chooser_at(c, by)->splat;
-    return x;
-}
-
 // The value whose mean over rows, columns and the channels of a group i is.
 static int mean_of(const struct chooser *c, int i)
 {
     double n = 0;
-    int sum = with_scalar(c, i, OP_DIVIDE, &n);
+    int sum = chooser_with_scalar(c, i, OP_DIVIDE, &n);
     int x = chooser_from(c, sum, OP_REDUCE, 0, false);
     if (x < 0)
         return -1;
@@ -53,13 +36,13 @@ static int normalised(const struct chooser *c, int i, double *eps)
 {
     int centred = chooser_from(c, i, OP_MULTIPLY, 0, false);
     int root = per_group(c, chooser_from(c, i, OP_MULTIPLY, 1, false));
-    int square = mean_of(c, with_scalar(c, chooser_from(c, root, OP_RSQRT, 0, false), OP_ADD, eps));
+    int square = mean_of(c, chooser_with_scalar(c, chooser_from(c, root, OP_RSQRT, 0, false), OP_ADD, eps));
     if (centred < 0 || chooser_from(c, square, OP_MULTIPLY, 0, false) != centred ||
         chooser_from(c, square, OP_MULTIPLY, 1, false) != centred)
         return -1;
     int x = chooser_from(c, centred, OP_SUBTRACT, 0, false);
     int summed = mean_of(c, per_group(c, chooser_from(c, centred, OP_SUBTRACT, 1, false)));
-    return x >= 0 && summed >= 0 && base(c, x) == base(c, summed) ? base(c, x) : -1;
+    return x >= 0 && summed >= 0 && chooser_narrow(c, x) == chooser_narrow(c, summed) ? chooser_narrow(c, x) : -1;
 }
 
 bool choose_group_norm(const struct chooser *c, int i, struct choice *out)
@@ -81,7 +64,7 @@ bool choose_group_norm(const struct chooser *c, int i, struct choice *out)
     gamma = gamma < 0 ? -1 : chooser_spread(c, gamma, false);
     if (x < 0 || beta < 0 || gamma < 0)
         return false;
-    x = base(c, x);
+    x = chooser_narrow(c, x);
     const struct shape *s = &chooser_at(c, x)->shape;
     if ((s->dtype != DT_BF16 && s->dtype != DT_F32) || !shape_same_dims(s, &in->shape) ||
         FLOP_PER_VALUE * (double)shape_elements(s) < c->least_flop)

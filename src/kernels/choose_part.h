@@ -33,6 +33,11 @@ static inline const struct instruction *chooser_at(const struct chooser *c, int 
 // The operand of instruction i when it is of that kind, else -1; with `only`, when nothing else uses it.
 int chooser_from(const struct chooser *c, int i, enum opcode op, int operand, bool only);
 
+// What i was before it was widened from bf16, else i. Not through a rounding: that is part of the value.
+int chooser_narrow(const struct chooser *c, int i);
+// The left operand of binary operation i when its right one is a constant of one value (*value), else -1.
+int chooser_with_scalar(const struct chooser *c, int i, enum opcode op, double *value);
+
 // The vector behind i when that is a vector spread along its first dimensions (leading) or its last one, in f32, also
 // one of bf16 that was widened afterwards; else -1.
 int chooser_spread(const struct chooser *c, int i, bool leading);
@@ -47,5 +52,7 @@ bool choose_product(const struct chooser *c, int i, struct choice *out);
 bool choose_convolution(const struct chooser *c, int i, struct choice *out);
 bool choose_attention(const struct chooser *c, int i, struct choice *out);
 bool choose_group_norm(const struct chooser *c, int i, struct choice *out);
+bool choose_swiglu(const struct chooser *c, int i, struct choice *out);
+bool choose_rotary(const struct chooser *c, int i, struct choice *out);
 
 #endif

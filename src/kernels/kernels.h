@@ -13,6 +13,8 @@ enum kernel_kind {
     KERNEL_CONVOLUTION, // "assay.convolution"
     KERNEL_ATTENTION,   // "assay.attention"
     KERNEL_GROUP_NORM,  // "assay.group_norm"
+    KERNEL_SWIGLU,      // "assay.swiglu"
+    KERNEL_ROTARY,      // "assay.rotary"
     KERNEL_KINDS
 };
 const char *kernel_name(enum kernel_kind k);   // "product"

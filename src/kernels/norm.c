@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/norm.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "num/convert.h"

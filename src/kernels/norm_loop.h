@@ -1,40 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// See vector_loop.h for how this is included. Pixels are rows of `channels` values, bf16 or f32; what does not fill a
-// vector goes through one of its own.
+// See vector_loop.h for how this is included. Pixels are rows of `channels` values, bf16 or f32.
 
 #include "kernels/vector_loop.h"
-
-ISA_INLINE void NAME(read)(NAME(floats) * v, const void *x, enum dtype t, int64_t at, int64_t n)
-{
-    if (n >= LANES) {
-        if (t == DT_BF16)
-            NAME(load_bf16)(v, (const uint16_t *)x + at);
-        else
-            NAME(load)(v, (const float *)x + at);
-        return;
-    }
-    float part[LANES] = {0};
-    for (int64_t i = 0; i < n; i++)
-        part[i] = t == DT_BF16 ? f32_from_bf16(((const uint16_t *)x)[at + i]) : ((const float *)x)[at + i];
-    NAME(load)(v, part);
-}
-
-ISA_INLINE void NAME(write)(void *y, enum dtype t, int64_t at, int64_t n, const NAME(floats) * v)
-{
-    if (n >= LANES) {
-        if (t == DT_BF16)
-            NAME(store_bf16)((uint16_t *)y + at, v);
-        else
-            NAME(store)((float *)y + at, v);
-        return;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        if (t == DT_BF16)
-            ((uint16_t *)y)[at + i] = bf16_from_f32((*v)[i]);
-        else
-            ((float *)y)[at + i] = (*v)[i];
-    }
-}
 
 // Means and sums of squares of up to four vectors of channels at once, so that every line of the cache is read once.
 // Both are of the differences to the first pixel, which lies among the others: what is subtracted from the squares

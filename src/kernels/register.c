@@ -17,6 +17,8 @@ static const struct {
     [KERNEL_CONVOLUTION] = {"convolution", "assay.convolution", kernel_convolution},
     [KERNEL_ATTENTION] = {"attention", "assay.attention", kernel_attention},
     [KERNEL_GROUP_NORM] = {"group norm", "assay.group_norm", kernel_group_norm},
+    [KERNEL_SWIGLU] = {"swiglu", "assay.swiglu", kernel_swiglu},
+    [KERNEL_ROTARY] = {"rotary", "assay.rotary", kernel_rotary},
 };
 
 const char *kernel_name(enum kernel_kind k)

@@ -38,6 +38,41 @@ ISA_INLINE void NAME(store_bf16)(uint16_t *to, const NAME(floats) * v)
     memcpy(to, &h, sizeof h);
 }
 
+// The next vector of values of type t, bf16 or f32, of which n are left; what does not fill one goes through one of its
+// own, with zeros behind.
+ISA_INLINE void NAME(read)(NAME(floats) * v, const void *x, enum dtype t, int64_t at, int64_t n)
+{
+    if (n >= LANES) {
+        if (t == DT_BF16)
+            NAME(load_bf16)(v, (const uint16_t *)x + at);
+        else
+            NAME(load)(v, (const float *)x + at);
+        return;
+    }
+    float part[LANES] = {0};
+    for (int64_t i = 0; i < n; i++)
+        part[i] = t == DT_BF16 ? f32_from_bf16(((const uint16_t *)x)[at + i]) : ((const float *)x)[at + i];
+    NAME(load)(v, part);
+}
+
+// The same the other way.
+ISA_INLINE void NAME(write)(void *y, enum dtype t, int64_t at, int64_t n, const NAME(floats) * v)
+{
+    if (n >= LANES) {
+        if (t == DT_BF16)
+            NAME(store_bf16)((uint16_t *)y + at, v);
+        else
+            NAME(store)((float *)y + at, v);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        if (t == DT_BF16)
+            ((uint16_t *)y)[at + i] = bf16_from_f32((*v)[i]);
+        else
+            ((float *)y)[at + i] = (*v)[i];
+    }
+}
+
 ISA_INLINE void NAME(choose)(NAME(floats) * out, NAME(ints) condition, const NAME(floats) * yes,
                              const NAME(floats) * no)
 {
@@ -83,7 +118,7 @@ ISA_INLINE void NAME(exponential)(NAME(floats) * v)
 // number.
 ISA_INLINE void NAME(power_of_two)(NAME(floats) * v)
 {
-    const NAME(floats) zero = {0}, low = zero - 126.0F, high = zero + 126.0F;
+    const NAME(floats) zero = {0}, low = zero - 126.0F, high = zero + 128.0F;
     NAME(floats) x = *v, y;
     NAME(choose)(&x, x < low, &low, &x);
     NAME(choose)(&x, x > high, &high, &x);
@@ -100,7 +135,7 @@ ISA_INLINE void NAME(power_of_two)(NAME(floats) * v)
     memcpy(v, &scaled, sizeof scaled);
 }
 
-// x times the logistic function of x, as precise as a result of type `to` wants.
+// x times the logistic function of x, as precise as a result of type `to` wants; of -infinity NaN, as 0 times it.
 ISA_INLINE void NAME(silu)(NAME(floats) * v, enum dtype to)
 {
     NAME(floats) e = -*v;
@@ -108,7 +143,10 @@ ISA_INLINE void NAME(silu)(NAME(floats) * v, enum dtype to)
         e *= 1.44269504F;
         NAME(power_of_two)(&e);
     } else {
+        const NAME(floats) high = (NAME(floats)){0} + 88.7F, endless = high + INFINITY;
+        NAME(ints) beyond = e > high;
         NAME(exponential)(&e);
+        NAME(choose)(&e, beyond, &endless, &e);
     }
     *v = *v / (1.0F + e);
 }

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loops over rows of activations, once per instruction set (num/isa.h). Sets differ in the last bits.
+#ifndef KERNELS_ROWS_H
+#define KERNELS_ROWS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "num/dtype.h"
+
+#define ROTARY_MOST_DIM 512
+
+// What is done to the features of a head: x / sqrt(mean of x^2 + eps) * weight (NULL: nothing), rounded to `between`;
+// then feature i times cosine[i] plus its partner times sine[i]. The partner is the neighbour in its pair, or the
+// feature half of dim away.
+struct rotary_rule {
+    int64_t dim; // even, at most ROTARY_MOST_DIM
+    const float *weight;
+    float eps;
+    bool pairs;
+    enum dtype x, between, out; // bf16 or f32
+};
+
+struct row_loops {
+    // silu(gate) * up, n values of type t, in f32, rounded once to type `to`.
+    void (*swiglu)(const void *gate, const void *up, enum dtype t, int64_t n, void *out, enum dtype to);
+    // One head. The tables have room for ROTARY_MOST_DIM values.
+    void (*rotary)(const struct rotary_rule *r, const float *cosine, const float *sine, const void *x, void *out);
+};
+struct row_loops row_loops(void); // of isa_in_force()
+
+#endif

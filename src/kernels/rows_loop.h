@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// See vector_loop.h for how this is included.
+
+#include "kernels/vector_loop.h"
+
+typedef uint64_t NAME(longs) __attribute__((vector_size(4 * LANES)));
+
+// ---- silu(gate) * up
+
+ISA_INLINE void NAME(swiglu_some)(const void *gate, const void *up, enum dtype t, int64_t at, int64_t n, void *out,
+                                  enum dtype to)
+{
+    NAME(floats) v, by;
+    NAME(read)(&v, gate, t, at, n);
+    NAME(read)(&by, up, t, at, n);
+    NAME(silu)(&v, to);
+    v *= by;
+    NAME(write)(out, to, at, n, &v);
+}
+
+ISA_INLINE void NAME(swiglu_whole)(const void *gate, const void *up, enum dtype t, int64_t n, void *out, enum dtype to)
+{
+    for (int64_t i = 0; i + LANES <= n; i += LANES)
+        NAME(swiglu_some)(gate, up, t, i, LANES, out, to);
+}
+
+static void NAME(swiglu_row)(const void *gate, const void *up, enum dtype t, int64_t n, void *out, enum dtype to)
+{
+    if (t == DT_BF16 && to == DT_BF16) // of known types: nothing is asked in the loop
+        NAME(swiglu_whole)(gate, up, DT_BF16, n, out, DT_BF16);
+    else
+        NAME(swiglu_whole)(gate, up, t, n, out, to);
+    if (n % LANES)
+        NAME(swiglu_some)(gate, up, t, n / LANES * LANES, n % LANES, out, to);
+}
+
+// ---- heads
+
+ISA_INLINE void NAME(round_to)(NAME(floats) * v, enum dtype t)
+{
+    uint16_t narrow[LANES];
+    if (t != DT_BF16)
+        return;
+    NAME(store_bf16)(narrow, v);
+    NAME(load_bf16)(v, narrow);
+}
+
+// The features of a head in f32, normalised; zeros behind them.
+ISA_INLINE void NAME(normalise_head)(const struct rotary_rule *r, enum dtype t, enum dtype between, const void *x,
+                                     float *y)
+{
+    NAME(floats) sum = {0}, v, by;
+    int64_t dim = r->dim;
+    for (int64_t i = 0; i < dim; i += LANES) {
+        NAME(read)(&v, x, t, i, dim - i);
+        sum += v * v;
+        NAME(store)(y + i, &v);
+    }
+    if (!r->weight)
+        return;
+    float total = 0;
+    for (int k = 0; k < LANES; k++)
+        total += sum[k];
+    float scale = 1 / sqrtf(total / (float)dim + r->eps);
+    for (int64_t i = 0; i < dim; i += LANES) {
+        NAME(load)(&v, y + i);
+        NAME(read)(&by, r->weight, DT_F32, i, dim - i);
+        v = v * scale * by;
+        NAME(round_to)(&v, between);
+        NAME(store)(y + i, &v);
+    }
+}
+
+// The features from..to, whose partners lie `away` of them; in pairs when that is 0.
+ISA_INLINE void NAME(rotate)(const float *y, int64_t from, int64_t to, int64_t away, const float *cosine,
+                             const float *sine, void *out, enum dtype t)
+{
+    NAME(floats) v, partner, c, s;
+    for (int64_t i = from; i < to; i += LANES) {
+        NAME(load)(&v, y + i);
+        NAME(load)(&c, cosine + i);
+        NAME(load)(&s, sine + i);
+        if (away) {
+            NAME(load)(&partner, y + i + away);
+        } else {
+            NAME(longs) pairs;
+            memcpy(&pairs, &v, sizeof pairs);
+            pairs = pairs << 32 | pairs >> 32;
+            memcpy(&partner, &pairs, sizeof partner);
+        }
+        v = v * c + partner * s;
+        NAME(write)(out, t, i, to - i, &v);
+    }
+}
+
+ISA_INLINE void NAME(turn_head)(const struct rotary_rule *r, enum dtype t, enum dtype between, enum dtype to,
+                                const float *cosine, const float *sine, const void *x, void *out)
+{
+    float y[ROTARY_MOST_DIM + LANES];
+    int64_t half = r->dim / 2;
+    NAME(normalise_head)(r, t, between, x, y);
+    if (r->pairs) {
+        NAME(rotate)(y, 0, r->dim, 0, cosine, sine, out, to);
+    } else {
+        NAME(rotate)(y, 0, half, half, cosine, sine, out, to);
+        NAME(rotate)(y, half, r->dim, -half, cosine, sine, out, to);
+    }
+}
+
+static void NAME(rotary_head)(const struct rotary_rule *r, const float *cosine, const float *sine, const void *x,
+                              void *out)
+{
+    if (r->x == DT_BF16 && r->between == DT_BF16 && r->out == DT_BF16)
+        NAME(turn_head)(r, DT_BF16, DT_BF16, DT_BF16, cosine, sine, x, out);
+    else
+        NAME(turn_head)(r, r->x, r->between, r->out, cosine, sine, x, out);
+}
