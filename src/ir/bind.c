@@ -105,22 +105,39 @@ int bind_check(const struct module *m, const struct checkpoint *c, struct error 
     return 0;
 }
 
+// Where source k lies, when it is stored as the parameter is.
+static bool source_place(const struct binding *b, const struct checkpoint *c, int k, struct bind_place *out)
+{
+    const struct tensor_view *v = checkpoint_find(c, b->sources[k]);
+    if (!v || v->dtype != b->store || b->part != BIND_VALUES)
+        return false;
+    *out = (struct bind_place){v->file, v->offset, v->bytes, v->name};
+    return true;
+}
+
 bool bind_find(const struct module *m, const struct checkpoint *c, int i, struct bind_place *out)
 {
     const struct binding *b = &m->parameters[i].binding;
-    if (!b->n_sources || b->part != BIND_VALUES)
-        return false;
     for (int k = 0; k < b->n_sources; k++) {
-        const struct tensor_view *v = checkpoint_find(c, b->sources[k]);
-        if (!v || v->dtype != b->store)
+        struct bind_place at;
+        if (!source_place(b, c, k, &at) || (k && (at.file != out->file || at.offset != out->offset + out->bytes)))
             return false;
-        if (!k)
-            *out = (struct bind_place){v->file, v->offset, 0, v->name};
-        if (v->file != out->file || v->offset != out->offset + out->bytes)
-            return false;
-        out->bytes += v->bytes;
+        if (k)
+            out->bytes += at.bytes;
+        else
+            *out = at;
     }
-    return true;
+    return b->n_sources > 0;
+}
+
+bool bind_parts(const struct module *m, const struct checkpoint *c, int i, struct bind_place *parts)
+{
+    const struct binding *b = &m->parameters[i].binding;
+    for (int k = 0; k < b->n_sources; k++) {
+        if (!source_place(b, c, k, &parts[k]) || parts[k].file != parts[0].file)
+            return false;
+    }
+    return b->n_sources > 0;
 }
 
 // The sources one behind the other, as `type`.

@@ -82,6 +82,35 @@ static int upload_place(struct worker *w, const struct module *m, const struct c
     return rc;
 }
 
+// Joins what lies apart in one file, in the worker: copied once. *done says whether that could be.
+static int upload_parts(struct worker *w, const struct module *m, const struct checkpoint *c, int i, int *args,
+                        struct device_weights *tally, bool *done, struct error *err)
+{
+    size_t n = (size_t)m->parameters[i].binding.n_sources;
+    struct bind_place *places = calloc(n + 1, sizeof *places);
+    struct worker_part *parts = calloc(n + 1, sizeof *parts);
+    int rc = places && parts ? 0 : error_set(err, ERR_MEMORY, m->parameters[i].name, "no memory");
+    *done = !rc && n <= WORKER_MAX_PARTS && bind_parts(m, c, i, places);
+    if (*done) {
+        struct worker_tensor t = {.fd = c->files[places[0].file].fd,
+                                  .parts = parts,
+                                  .n_parts = n,
+                                  .shape = device_module_wire_shape(device_module_parameter(m, i)),
+                                  .name = places[0].name};
+        struct worker_upload_result result;
+        for (size_t k = 0; k < n; k++) {
+            parts[k] = (struct worker_part){places[k].offset, places[k].bytes};
+            t.bytes += places[k].bytes;
+        }
+        rc = worker_upload(w, &t, &args[i], &result, err);
+        if (!rc)
+            count(tally, (int64_t)t.bytes, &result, false);
+    }
+    free(parts);
+    free(places);
+    return rc;
+}
+
 // Shared memory that a parameter is made in.
 struct made {
     int fd;
@@ -152,6 +181,10 @@ int device_module_weight(struct worker *w, const struct module *m, const struct 
     struct bind_place at;
     if (bind_find(m, c, i, &at))
         return upload_place(w, m, c, &at, i, args, tally, err);
+    bool done;
+    int rc = upload_parts(w, m, c, i, args, tally, &done, err);
+    if (rc || done)
+        return rc;
     return upload_made(w, m, c, i, args, tally, stats, err);
 }
 

@@ -126,12 +126,18 @@ int worker_upload(struct worker *w, const struct worker_tensor *t, int *id, stru
     struct call c;
     const char *name = t->name ? t->name : "a tensor";
     call_init(&c, FRAME_UPLOAD, w->run_timeout_s, &request, "uploading %s", name);
-    struct msg_upload m = {
-        .offset = t->offset, .bytes = t->bytes, .shape = t->shape, .name = name, .position = t->position};
+    struct msg_upload m = {.offset = t->offset,
+                           .bytes = t->bytes,
+                           .parts = (struct worker_part *)(uintptr_t)t->parts,
+                           .n_parts = t->n_parts,
+                           .shape = t->shape,
+                           .name = name,
+                           .position = t->position};
     msg_upload(&request, &m);
     c.fd = t->fd;
     int rc = request.failed
-                 ? error_set(err, ERR_USAGE, name, "the tensor has no type, or a rank beyond %d", WORKER_MAX_RANK)
+                 ? error_set(err, ERR_USAGE, name, "the tensor has no type, a rank beyond %d or more than %d parts",
+                             WORKER_MAX_RANK, WORKER_MAX_PARTS)
                  : call_run(w, &c, err);
     if (!rc) {
         struct msg_upload_reply reply = {0};
@@ -152,7 +158,7 @@ int worker_upload_bytes(struct worker *w, const void *bytes, size_t n, const str
     t.fd = frame_memfd("assay-tensor", n ? bytes : "", n, err);
     if (t.fd < 0)
         return t.fd;
-    t.offset = 0;
+    t.offset = t.n_parts = 0;
     t.bytes = n;
     int rc = worker_upload(w, &t, id, result, err);
     close(t.fd);

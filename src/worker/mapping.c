@@ -2,8 +2,10 @@
 #include "worker/mapping.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +14,12 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/threads.h"
 
 // More than the kernel's usual limit of mappings for a process.
 #define MAX_MAPPINGS 65536
+// What a thread copies at a time: some large pages.
+#define COPY_GRAIN ((size_t)8 << 20)
 
 // The handler reads these from another thread: an entry counts while `bytes` is not 0, which is set last.
 struct mapping {
@@ -112,29 +117,89 @@ int mapping_open(int fd, size_t offset, size_t bytes, const char *name, const vo
     return enter(start, before + bytes, name, err);
 }
 
-int mapping_copy(int fd, size_t offset, size_t bytes, const char *name, const void **data, struct error *err)
+// ---- copies
+
+struct copying {
+    int fd;
+    const struct worker_part *parts;
+    size_t n;
+    const char *name;
+    uint8_t *to;
+    pthread_mutex_t lock; // of what follows
+    struct error *err;
+    int rc;
+};
+
+static void give_up(struct copying *c, const struct worker_part *p, size_t at, ssize_t got)
 {
+    int reason = errno;
+    pthread_mutex_lock(&c->lock);
+    if (!c->rc)
+        c->rc = got ? error_set(c->err, ERR_INPUT, c->name, "cannot be read: %s", strerror(reason))
+                    : ends_before(c->name, at, p->offset, p->bytes, c->err);
+    pthread_mutex_unlock(&c->lock);
+}
+
+// Bytes [from, to) of the part, which begins at byte `start` of the copy.
+static bool copy_part(struct copying *c, const struct worker_part *p, size_t start, size_t from, size_t to)
+{
+    while (from < to) {
+        ssize_t k = pread(c->fd, c->to + start + from, to - from, (off_t)(p->offset + from));
+        if (k > 0) {
+            from += (size_t)k;
+        } else if (k == 0 || errno != EINTR) {
+            give_up(c, p, p->offset + from, k);
+            return false;
+        }
+    }
+    return true;
+}
+
+// Bytes [from, to) of the copy.
+static void copy_range(void *context, size_t from, size_t to)
+{
+    struct copying *c = context;
+    size_t start = 0;
+    bool ok = true;
+    for (size_t i = 0; i < c->n && ok && start < to; i++) {
+        size_t end = start + c->parts[i].bytes;
+        if (end > from)
+            ok = copy_part(c, &c->parts[i], start, from > start ? from - start : 0, (end < to ? end : to) - start);
+        start = end;
+    }
+}
+
+int mapping_copy(int fd, const struct worker_part *parts, size_t n, size_t bytes, const char *name, const void **data,
+                 struct error *err)
+{
+    size_t sum = 0;
+    int rc = 0;
     *data = NULL;
-    int rc = check_part(fd, offset, bytes, name, err);
+    for (size_t i = 0; i < n && !rc; i++) {
+        rc = check_part(fd, parts[i].offset, parts[i].bytes, name, err);
+        if (!rc && !size_add(sum, parts[i].bytes, &sum))
+            sum = 0;
+    }
+    if (!rc && (!bytes || sum != bytes))
+        rc = error_set(err, ERR_USAGE, name, "its parts have %zu bytes together, not %zu", sum, bytes);
     if (rc)
         return rc;
     uint8_t *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (start == MAP_FAILED)
         return error_set(err, ERR_MEMORY, name, "no memory for %zu bytes", bytes);
     madvise(start, bytes, MADV_HUGEPAGE); // fewer page faults, where the machine offers it
-    size_t done = 0;
-    while (done < bytes && !rc) {
-        ssize_t k = pread(fd, start + done, bytes - done, (off_t)(offset + done));
-        if (k > 0)
-            done += (size_t)k;
-        else if (k == 0)
-            rc = ends_before(name, offset + done, offset, bytes, err);
-        else if (errno != EINTR)
-            rc = error_set(err, ERR_INPUT, name, "cannot be read: %s", strerror(errno));
-    }
-    if (rc) {
+    struct copying c = {.fd = fd, .parts = parts, .n = n, .name = name, .to = start, .err = err};
+    struct threads *threads = NULL;
+    struct error alone = {0}; // without others it only takes longer
+    if (bytes > COPY_GRAIN)
+        threads_new(&threads, 0, &alone);
+    pthread_mutex_init(&c.lock, NULL);
+    threads_for(threads, bytes, COPY_GRAIN, copy_range, &c);
+    pthread_mutex_destroy(&c.lock);
+    threads_free(threads);
+    if (c.rc) {
         munmap(start, bytes);
-        return rc;
+        return c.rc;
     }
     *data = start;
     return enter(start, bytes, name, err);

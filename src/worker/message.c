@@ -176,10 +176,18 @@ void msg_id(struct wire *w, struct msg_id *m)
     wire_i32(w, &m->id);
 }
 
+static void part(struct wire *w, void *element)
+{
+    struct worker_part *p = element;
+    wire_size(w, &p->offset);
+    wire_size(w, &p->bytes);
+}
+
 void msg_upload(struct wire *w, struct msg_upload *m)
 {
     wire_size(w, &m->offset);
     wire_size(w, &m->bytes);
+    wire_array(w, (void **)&m->parts, &m->n_parts, WORKER_MAX_PARTS, sizeof *m->parts, part);
     shape(w, &m->shape);
     wire_text(w, &m->name);
     wire_i32(w, &m->position);

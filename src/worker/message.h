@@ -95,6 +95,8 @@ struct msg_id {
 // One descriptor: the file.
 struct msg_upload {
     size_t offset, bytes;
+    struct worker_part *parts;
+    size_t n_parts;
     struct worker_shape shape;
     const char *name;
     int position;

@@ -40,14 +40,19 @@ int server_upload(struct server *s, struct server_request *r, struct error *err)
         return error_set(err, ERR_USAGE, m.name, "there is no device at position %d of %zu", m.position, s->n_order);
 
     // The CPU reads memory where it lies, if that is aligned: the file's own, else a copy of ours. Any other device
-    // copies, and so does the CPU for what it packs; then the file is given back at once.
+    // copies, and so does the CPU for what it packs; then the file is given back at once. What lies in parts is joined
+    // before anything else.
     bool in_place = strcmp(client_info(s->client)->platform_name, "cpu") == 0 && m.bytes && dtype_bits(type.dtype) >= 8;
-    bool aligned = m.offset % ZERO_COPY_ALIGN == 0;
+    bool aligned = !m.n_parts && m.offset % ZERO_COPY_ALIGN == 0;
+    const struct worker_part whole = {m.offset, m.bytes};
+    int fd = r->frame->fds[0];
     const void *data = NULL;
     struct buffer *b = NULL;
     uint64_t start = clock_ns();
     int mapping =
-        (in_place && !aligned ? mapping_copy : mapping_open)(r->frame->fds[0], m.offset, m.bytes, m.name, &data, err);
+        m.n_parts || (in_place && !aligned)
+            ? mapping_copy(fd, m.n_parts ? m.parts : &whole, m.n_parts ? m.n_parts : 1, m.bytes, m.name, &data, err)
+            : mapping_open(fd, m.offset, m.bytes, m.name, &data, err);
     if (mapping < 0)
         return mapping;
     rc = buffer_from_host(&b, s->client, s->order[m.position], data, &type, in_place ? HOST_ZERO_COPY : HOST_COPY, err);

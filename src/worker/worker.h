@@ -23,6 +23,7 @@
 #define WORKER_MAX_RANK    16
 #define WORKER_MAX_ARGS    4096 // arguments or outputs of one program on one device
 #define WORKER_MAX_DEVICES 1024
+#define WORKER_MAX_PARTS   4096                 // of a file, that one tensor is joined from
 #define WORKER_MAX_PROGRAM ((size_t)1000 << 20) // bytes of a program's text
 
 struct worker;
@@ -181,9 +182,16 @@ int worker_lower(const struct worker_options *options, const struct worker_progr
                  struct worker_lowering *why, struct error *err);
 
 // A tensor in a file descriptor: a memfd or a checkpoint's file, of which [offset, offset+bytes) is mapped read-only.
+struct worker_part {
+    size_t offset, bytes;
+};
 struct worker_tensor {
     int fd;
     size_t offset, bytes; // dense row-major; sub-byte types hold one element in each byte, as PJRT takes them
+    // Where a tensor lies in several parts of the file, which are copied one behind the other: `offset` is ignored, and
+    // `bytes` is their sum. NULL and 0: [offset, offset+bytes) alone.
+    const struct worker_part *parts;
+    size_t n_parts;
     struct worker_shape shape;
     const char *name; // for messages: "model.safetensors: encoder.layer.0.attention.self.query.weight"
     int position;     // place in the device assignment: 0 is the device used, then the other local ones in order
@@ -199,7 +207,7 @@ struct worker_upload_result {
 // it.
 int worker_upload(struct worker *w, const struct worker_tensor *tensor, int *id, struct worker_upload_result *result,
                   struct error *err);
-// The same from memory, through a sealed memfd; tensor's fd, offset and bytes are ignored.
+// The same from memory, through a sealed memfd; tensor's fd, offset, bytes and parts are ignored.
 int worker_upload_bytes(struct worker *w, const void *bytes, size_t n, const struct worker_tensor *tensor, int *id,
                         struct worker_upload_result *result, struct error *err);
 

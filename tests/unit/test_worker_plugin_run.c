@@ -200,6 +200,46 @@ TEST(worker_plugin_uploads_from_a_file)
     worker_stop(w);
 }
 
+// A tensor joined from parts of a file in an order of their own, large enough for several threads.
+TEST(worker_plugin_joins_parts_of_a_file)
+{
+    enum { N = 5 << 20 }; // floats
+    struct worker *w = worker_test_start(NULL, NULL);
+    float *values = malloc(sizeof(float) * N), *back = malloc(sizeof(float) * N);
+    REQUIRE(w && values && back);
+    for (int i = 0; i < N; i++)
+        values[i] = (float)i;
+    char path[256];
+    int fd = tensor_file(path, 0), id;
+    REQUIRE(pwrite(fd, values, sizeof(float) * N, 64) == (ssize_t)sizeof(float) * N);
+    // The last million, nothing, the first half million, the rest.
+    const size_t m = 4000000, half = 2000000, all = 4 * (size_t)N;
+    struct worker_part parts[] = {{64 + all - m, m}, {64, 0}, {64, half}, {64 + half, all - m - half}};
+    struct worker_tensor t = {
+        .fd = fd, .bytes = all, .parts = parts, .n_parts = 4, .shape = {DT_F32, 1, {N}}, .name = path};
+    struct worker_upload_result up;
+    struct error err = {0};
+    REQUIRE_OK(worker_upload(w, &t, &id, &up, &err), &err);
+    CHECK(!up.zero_copy && !has_mapped(w, path));
+    REQUIRE_OK(worker_download(w, id, back, all, &err), &err);
+    const uint8_t *from = (const uint8_t *)values, *got = (const uint8_t *)back;
+    CHECK(memcmp(got, from + all - m, m) == 0);
+    CHECK(memcmp(got + m, from, all - m) == 0);
+    parts[3].bytes -= 4;
+    CHECK_ERROR(worker_upload(w, &t, &id, &up, &err), ERR_USAGE, "together", &err);
+    parts[3].bytes += 4;
+    parts[0].offset += 4;
+    CHECK_ERROR(worker_upload(w, &t, &id, &up, &err), ERR_INPUT, "ends at byte", &err);
+    parts[0].bytes = SIZE_MAX; // a sum that overflows
+    parts[0].offset = 0;
+    CHECK_ERROR(worker_upload(w, &t, &id, &up, &err), ERR_INPUT, "ends at byte", &err);
+    CHECK(!worker_failure(w));
+    close(fd);
+    free(back);
+    free(values);
+    worker_stop(w);
+}
+
 TEST(worker_plugin_empty_tensor_and_sub_bytes)
 {
     struct worker *w = worker_test_start(NULL, NULL);
