@@ -74,9 +74,12 @@ static int print_text(struct cli *cli, const struct image_run *r, struct error *
     str_addf(&cli->out, "%" PRId64 " x %" PRId64 ", seed %" PRIu64 ", %" PRId64 " steps, ", k->width, k->height,
              r->options->seed, k->schedule.steps);
     str_add_terminal(&cli->out, k->weights.name, strlen(k->weights.name));
-    str_addf(&cli->out, "%s, %s, %s, %s\n\n",
-             image_run_random(r) ? " with random weights: the image shows nothing" : "", k->policy.name,
-             klein_serving_name(k->serving), k->device);
+    str_addf(&cli->out, "%s, %s, %s, %s\n", image_run_random(r) ? " with random weights: the image shows nothing" : "",
+             k->policy.name, klein_serving_name(k->serving), k->device);
+    if (k->precision)
+        str_addf(&cli->out, "f32 products: %s%s\n", matmul_precision_name(k->precision),
+                 k->emulated ? " (emulated)" : "");
+    str_add_char(&cli->out, '\n');
     int rc = print_parts(cli, k, err);
     say_kernels(cli, k);
     str_addf(&cli->out, "\nin all %.2f s [M]", r->total_s);
@@ -147,6 +150,8 @@ static int run(struct cli *cli, struct error *err)
         return error_set(err, ERR_USAGE, "-o", "is missing: where the image is written, as in -o out.png");
     if (!flux2_sampler_parse(&o.klein.sampler, cli_string(cli, "sampler")))
         return error_set(err, ERR_INTERNAL, "--sampler", "has choices that are not known");
+    if (!matmul_precision_parse(&o.klein.precision, cli_string(cli, "matmul-precision")))
+        return error_set(err, ERR_INTERNAL, "--matmul-precision", "has choices that are not known");
     int rc = noise_from_name(cli_string(cli, "noise"), "--noise", &o.noise, err);
     if (!rc)
         rc = serving_of(cli, &o.klein.serving, err);
@@ -160,6 +165,9 @@ static int run(struct cli *cli, struct error *err)
     if (!rc && cli_given(cli, "guidance") && !r.klein.guided)
         cli_note(cli, "--guidance had no effect: %s",
                  r.klein.weights.config.guided ? "1 and less mean none" : "this model is distilled and takes none");
+    if (!rc && r.klein.precision && r.klein.policy.op != DT_F32)
+        cli_note(cli, "--matmul-precision is of f32 products; under %s the large ones are of %s", r.klein.policy.name,
+                 dtype_name(r.klein.policy.op));
     if (!rc)
         rc = cli->json ? cli_document(cli, image_run_json, &r, err) : print_text(cli, &r, err);
     image_run_release(&r);
@@ -273,6 +281,7 @@ static const struct option options[] = {
      .preset = "bf16",
      .words = policy_words,
      .help = "a preset (f32, bf16, w8a16, w8a8, w4a16) or a spelled-out policy"},
+    OPTION_MATMUL_PRECISION,
     {.name = "resident", .kind = OPTION_FLAG, .help = "load all weights first, then draw (the default)"},
     {.name = "staged",
      .kind = OPTION_FLAG,

@@ -139,12 +139,7 @@ static const struct option options[] = {
      .argument = "POLICY",
      .words = policy_words,
      .help = "what to run under; the reference's own type when not given; f64 computes everything in it"},
-    {.name = "matmul-precision",
-     .kind = OPTION_STRING,
-     .preset = "highest",
-     .choices = "default high highest",
-     .help = "what f32 products are formed from: one product of bf16 operands (default), three (high), or f32; "
-             "emulated on a CPU, which has only the last"},
+    OPTION_MATMUL_PRECISION,
     {.name = "compare", .kind = OPTION_FLAG, .help = "compare two records of ladders"},
     OPTION_KERNELS,
     OPTION_DEVICE,

@@ -54,6 +54,10 @@
 #define OPTION_POLICIES(what)                                                                                          \
     {.name = "policy", .kind = OPTION_STRINGS, .argument = "POLICY", .preset = "f32", .words = policy_words,           \
      .help = what}
+#define OPTION_MATMUL_PRECISION                                                                                        \
+    {.name = "matmul-precision", .kind = OPTION_STRING, .preset = "highest", .choices = "default high highest",        \
+     .help = "what f32 products are formed from: one product of bf16 operands (default), three (high), or f32; "       \
+             "emulated on a CPU, which has only the last"}
 #define OPTION_TARGETS                                                                                                 \
     {.name = "target", .kind = OPTION_STRINGS, .argument = "TARGET", .words = chip_words,                              \
      .help = "chip and shape (v6e:2x4, tpu7x): three predictions side by side, by its sheet, by its compiler ahead of " \

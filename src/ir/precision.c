@@ -23,6 +23,15 @@ const char *matmul_precision_name(enum matmul_precision p)
     return names[p];
 }
 
+void matmul_precision_json(struct jw *w, enum matmul_precision p, bool emulated)
+{
+    jw_key(w, "matmul_precision");
+    jw_object(w);
+    jw_kv_string(w, "asked", matmul_precision_name(p));
+    jw_kv_bool(w, "emulated", emulated);
+    jw_object_end(w);
+}
+
 static bool is_f32_product(const struct module *m, const struct instruction *in)
 {
     return (in->op == OP_DOT || in->op == OP_CONVOLUTION) && in->shape.dtype == DT_F32 &&

@@ -4,12 +4,15 @@
 #ifndef IR_PRECISION_H
 #define IR_PRECISION_H
 
+#include "base/json.h"
 #include "ir/builder.h"
 
 enum matmul_precision { MATMUL_HIGHEST /* as modules are built */, MATMUL_HIGH, MATMUL_DEFAULT };
 // "highest", "high", "default". False for another name.
 bool matmul_precision_parse(enum matmul_precision *out, const char *name);
 const char *matmul_precision_name(enum matmul_precision p);
+// "matmul_precision": {"asked": NAME, "emulated": BOOL} of a document.
+void matmul_precision_json(struct jw *w, enum matmul_precision p, bool emulated);
 
 // `to` is `from` with all products and convolutions of f32 by f32 asked for in this precision. With `emulate` they are
 // made so by arithmetic, for a device whose products of f32 are f32 whatever is asked: x = hi + lo, hi = bf16(x), lo =

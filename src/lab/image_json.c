@@ -32,6 +32,9 @@ void image_parameters(const struct image_run *r, int64_t i, struct str *out)
     str_addf(out, "Seed: %" PRIu64 ", Size: %" PRId64 "x%" PRId64 ", Model: ", o->seed, k->width, k->height);
     add_utf8(out, k->weights.name);
     str_addf(out, ", Noise: %s, Policy: %s", noise_name(o->noise), k->policy.name);
+    if (k->precision)
+        str_addf(out, ", Matmul precision: %s%s", matmul_precision_name(k->precision),
+                 k->emulated ? " (emulated)" : "");
     if (k->batch > 1)
         str_addf(out, ", Batch: %" PRId64 " of %" PRId64, i + 1, k->batch);
     if (k->n_references)
@@ -160,6 +163,7 @@ int image_run_json(void *run, struct jw *w, struct error *err)
     else
         jw_kv_null(w, "guidance");
     jw_kv_string(w, "policy", k->policy.name);
+    matmul_precision_json(w, k->precision, k->emulated);
     jw_kv_string(w, "serving", klein_serving_name(k->serving));
     jw_kv_string(w, "device", k->device);
     device_module_kernels_json(w, k->worker, &k->kernels);

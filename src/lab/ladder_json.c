@@ -92,11 +92,7 @@ void ladder_json(const struct ladder *l, struct jw *w)
     jw_kv_string(w, "made_by", r->made_by);
     jw_object_end(w);
     jw_kv_string(w, "band", ladder_band_name(l->band));
-    jw_key(w, "matmul_precision");
-    jw_object(w);
-    jw_kv_string(w, "asked", matmul_precision_name(l->options->precision));
-    jw_kv_bool(w, "emulated", l->emulated);
-    jw_object_end(w);
+    matmul_precision_json(w, l->options->precision, l->emulated);
     write_count(w, &all);
     write_rungs(l, w);
     jw_key(w, "keys_compared");

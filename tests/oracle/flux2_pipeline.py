@@ -3,8 +3,8 @@
 
     build-oracle/venv/bin/python tests/oracle/flux2_pipeline.py      writes tests/fixtures/ir/flux2_pipeline.*
 
-Weights are those of `--weights tiny:1`: `made` gives what src/io/random_checkpoint.h describes. Each case runs in f64
-("wide": where the libraries fall back to f32, in norms, softmax, waves of the time, rotary positions and the sampler's
+Weights are those of `--weights tiny:1`, or of a model in the proportions of klein-9B ("nine"): `made` gives what
+src/io/random_checkpoint.h describes. Each case runs in f64 ("wide": where the libraries fall back to f32, in norms, softmax, waves of the time, rotary positions and the sampler's
 sums, they are patched to f64, but for the rotary tables and the schedule, which are of f32; "plain": as they are; and
 "near": as they are but for the one cast that moves the latents most), and in bf16 as they are. How far each cast alone
 moves the last latents is in "casts". Schedules are there for more sizes, in both references' arithmetic.
@@ -78,12 +78,12 @@ class WideScheduler(diffusers.FlowMatchEulerDiscreteScheduler):
         return (sample + delta.double() * model_output,)
 
 
-def pipeline(wide, guided):
-    """wide: the sampler's sums are of f64."""
+def pipeline(wide, guided, nine=False):
+    """wide: the sampler's sums are of f64. nine: in the proportions of klein-9B."""
     scheduler = (WideScheduler if wide else diffusers.FlowMatchEulerDiscreteScheduler)(
         num_train_timesteps=1000, shift=3.0, use_dynamic_shifting=True, time_shift_type="exponential", base_shift=0.5, max_shift=1.15, base_image_seq_len=256,
         max_image_seq_len=4096)  # fmt: skip
-    text, transformer, vae = fill(tiny.text_model()), fill(tiny.transformer_model()), fill(tiny.image_model())
+    text, transformer, vae = fill(tiny.text_model(nine)), fill(tiny.transformer_model(nine)), fill(tiny.image_model())
     return diffusers.Flux2KleinPipeline(scheduler=scheduler, vae=vae, text_encoder=text, tokenizer=None, transformer=transformer, is_distilled=not guided)
 
 
@@ -91,7 +91,7 @@ def contexts(model, ids, mask, dtype):
     rows = []
     for i, m in zip(ids, mask):
         out = model(input_ids=torch.from_numpy(i[None]).long(), attention_mask=torch.from_numpy(m[None]).long(), output_hidden_states=True, use_cache=False)
-        rows.append(torch.stack([out.hidden_states[k] for k in (1, 3, 5)], 1).permute(0, 2, 1, 3).reshape(1, 512, 144).to(dtype))
+        rows.append(torch.stack([out.hidden_states[k] for k in (1, 3, 5)], 1).permute(0, 2, 1, 3).reshape(1, 512, -1).to(dtype))
     return rows
 
 
@@ -101,7 +101,7 @@ CASTS = (*tiny.CASTS, SUMS)
 
 def run(case, dtype, casts, ids, mask, noise):
     """One run, with some casts in f64: latents after every step, the image, and the times that the transformer was told."""
-    pipe = pipeline(SUMS in casts, case["guided"])
+    pipe = pipeline(SUMS in casts, case["guided"], case["nine"])
     restore = tiny.patch([c for c in casts if c != SUMS])
     for part in (pipe.text_encoder, pipe.transformer, pipe.vae):
         part.to(dtype)
@@ -164,9 +164,9 @@ def main():
     mask = (np.arange(512)[None, :] < np.array([[40], [12]])).astype(np.int32)
     noise = generator.standard_normal((1, 16, HEIGHT // 16, WIDTH // 16)).astype(np.float32)
     packed = np.ascontiguousarray(noise.reshape(1, 16, -1).transpose(0, 2, 1))
-    cases = [{"name": "text", "guided": False, "steps": STEPS, "guidance": 1.0, "references": []},
-             {"name": "references", "guided": False, "steps": STEPS, "guidance": 1.0, "references": [[64, 80], [80, 64]]},
-             {"name": "guidance", "guided": True, "steps": 3, "guidance": 4.0, "references": []}]  # fmt: skip
+    one = {"nine": False, "guided": False, "steps": STEPS, "guidance": 1.0, "references": []}
+    cases = [{**one, "name": "text"}, {**one, "name": "references", "references": [[64, 80], [80, 64]]}, {**one, "name": "guidance", "guided": True, "steps": 3, "guidance": 4.0},
+             {**one, "name": "nine", "nine": True, "references": [[64, 64]]}, {**one, "name": "nine-base", "nine": True, "guided": True, "steps": 2, "guidance": 4.0}]  # fmt: skip
     size = lambda a: float(np.sqrt(np.mean(np.square(a))))
     for case in cases:
         one = lambda casts, dtype=torch.float64: run(case, dtype, casts, ids, mask, noise)

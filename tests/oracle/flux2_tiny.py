@@ -138,10 +138,11 @@ def outputs_of(modules, run):
     return result, kept
 
 
-def text_model():
-    config = transformers.Qwen3Config(hidden_size=48, intermediate_size=96, num_hidden_layers=6, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
-                                      rms_norm_eps=1e-6, rope_parameters={"rope_type": "default", "rope_theta": 1e6}, vocab_size=512, tie_word_embeddings=True,
-                                      attn_implementation="eager", use_sliding_window=False)  # fmt: skip
+def text_model(nine=False):
+    """nine: as klein-9B is to klein-4B: the text encoder as wide as the transformer, its table not its head."""
+    config = transformers.Qwen3Config(hidden_size=64 if nine else 48, intermediate_size=192 if nine else 96, num_hidden_layers=6, num_attention_heads=4, num_key_value_heads=2,
+                                      head_dim=16, rms_norm_eps=1e-6, rope_parameters={"rope_type": "default", "rope_theta": 1e6}, vocab_size=512,
+                                      tie_word_embeddings=not nine, attn_implementation="eager", use_sliding_window=False)  # fmt: skip
     return transformers.Qwen3ForCausalLM(config)
 
 
@@ -168,9 +169,9 @@ def text():
     }  # fmt: skip
 
 
-def transformer_model():
-    return diffusers.Flux2Transformer2DModel(patch_size=1, in_channels=16, num_layers=2, num_single_layers=3, attention_head_dim=32, num_attention_heads=2,
-                                              joint_attention_dim=144, timestep_guidance_channels=256, mlp_ratio=3.0, axes_dims_rope=(8, 8, 8, 8),
+def transformer_model(nine=False):
+    return diffusers.Flux2Transformer2DModel(patch_size=1, in_channels=16, num_layers=3 if nine else 2, num_single_layers=4 if nine else 3, attention_head_dim=32, num_attention_heads=2,
+                                              joint_attention_dim=192 if nine else 144, timestep_guidance_channels=256, mlp_ratio=3.0, axes_dims_rope=(8, 8, 8, 8),
                                               rope_theta=2000, eps=1e-6, guidance_embeds=False)  # fmt: skip
 
 

@@ -112,6 +112,20 @@ static int write_entries(const char *path, const struct files *f, const struct c
     return rc;
 }
 
+static struct flux2_config config_of(const struct tiny_flux2_options *o)
+{
+    struct flux2_config c = *flux2_builtin("flux2-tiny");
+    if (o->nine) {
+        c.text.hidden = 64;
+        c.text.intermediate = 192;
+        c.text.tied = false;
+        c.dit.double_blocks = 3;
+        c.dit.single_blocks = 4;
+        c.dit.joint = 3 * c.text.hidden;
+    }
+    return c;
+}
+
 // A blank more in the header, and no tensor begins where it did.
 static int shift(const char *path, struct error *err)
 {
@@ -138,9 +152,10 @@ static int write_component(const char *path, enum flux2_component component, con
                            struct error *err)
 {
     struct files f = {.o = o, .component = component};
+    const struct flux2_config config = config_of(o);
     struct checkpoint c;
     arena_init(&f.arena);
-    int rc = flux2_tensors(flux2_builtin("flux2-tiny"), component, add, &f, err);
+    int rc = flux2_tensors(&config, component, add, &f, err);
     if (!rc)
         rc = random_checkpoint(&c, f.tensors, f.n, o->seed, err);
     if (!rc) {
@@ -162,15 +177,17 @@ static int write_text(const char *dir, const char *name, const char *text, struc
 
 static int text_encoder(const char *dir, const struct tiny_flux2_options *o, struct error *err)
 {
+    const struct flux2_config c = config_of(o);
     char path[1200], config[800];
     snprintf(path, sizeof path, "%s/text_encoder", dir);
     mkdir(path, 0777);
     snprintf(config, sizeof config,
              "{\"architectures\": [\"Qwen3ForCausalLM\"], \"model_type\": \"qwen3\", \"hidden_size\": %d, "
              "\"num_hidden_layers\": 6, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 16, "
-             "\"intermediate_size\": 96, \"vocab_size\": 512, \"rms_norm_eps\": 1e-6, \"rope_theta\": 1000000, "
-             "\"tie_word_embeddings\": true, \"hidden_act\": \"silu\"}",
-             o->text_hidden ? (int)o->text_hidden : 48);
+             "\"intermediate_size\": %d, \"vocab_size\": 512, \"rms_norm_eps\": 1e-6, \"rope_theta\": 1000000, "
+             "\"tie_word_embeddings\": %s, \"hidden_act\": \"silu\"}",
+             (int)(o->text_hidden ? o->text_hidden : c.text.hidden), (int)c.text.intermediate,
+             c.text.tied ? "true" : "false");
     int rc = write_text(dir, "text_encoder/config.json", config, err);
     snprintf(path, sizeof path, "%s/text_encoder/model.safetensors", dir);
     return rc ? rc : write_component(path, FLUX2_TEXT_ENCODER, o, err);
@@ -178,18 +195,25 @@ static int text_encoder(const char *dir, const struct tiny_flux2_options *o, str
 
 static int folder(const char *dir, const struct tiny_flux2_options *o, struct error *err)
 {
-    static const struct {
+    const struct flux2_config c = config_of(o);
+    char dit[600];
+    snprintf(dit, sizeof dit,
+             "{\"num_layers\": %d, \"num_single_layers\": %d, \"num_attention_heads\": 2, \"attention_head_dim\": 32, "
+             "\"joint_attention_dim\": %d, \"in_channels\": 16, \"timestep_guidance_channels\": 256, "
+             "\"mlp_ratio\": 3.0, \"axes_dims_rope\": [8, 8, 8, 8], \"rope_theta\": 2000, \"eps\": 1e-6, "
+             "\"guidance_embeds\": false}",
+             (int)c.dit.double_blocks, (int)c.dit.single_blocks, (int)c.dit.joint);
+    const struct {
         const char *name, *text;
-    } files[] = {
-        {"model_index.json", "{\"_class_name\": \"Flux2KleinPipeline\", \"is_distilled\": true, "
-                             "\"text_encoder_out_layers\": [1, 3, 5]}"},
-        {"transformer/config.json",
-         "{\"num_layers\": 2, \"num_single_layers\": 3, \"num_attention_heads\": 2, \"attention_head_dim\": 32, "
-         "\"joint_attention_dim\": 144, \"in_channels\": 16, \"timestep_guidance_channels\": 256, \"mlp_ratio\": 3.0, "
-         "\"axes_dims_rope\": [8, 8, 8, 8], \"rope_theta\": 2000, \"eps\": 1e-6, \"guidance_embeds\": false}"},
-        {"vae/config.json",
-         "{\"block_out_channels\": [8, 16, 32, 32], \"layers_per_block\": 2, \"latent_channels\": 4, "
-         "\"norm_num_groups\": 4, \"batch_norm_eps\": 1e-4}"}};
+    } files[] = {// The index of a base model says nothing about being distilled.
+                 {"model_index.json",
+                  o->base ? "{\"_class_name\": \"Flux2KleinPipeline\", \"text_encoder_out_layers\": [1, 3, 5]}"
+                          : "{\"_class_name\": \"Flux2KleinPipeline\", \"is_distilled\": true, "
+                            "\"text_encoder_out_layers\": [1, 3, 5]}"},
+                 {"transformer/config.json", dit},
+                 {"vae/config.json",
+                  "{\"block_out_channels\": [8, 16, 32, 32], \"layers_per_block\": 2, \"latent_channels\": 4, "
+                  "\"norm_num_groups\": 4, \"batch_norm_eps\": 1e-4}"}};
     static const char *const weights[2] = {"transformer", "vae"};
     char path[1200];
     int rc = 0;
