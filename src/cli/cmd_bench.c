@@ -306,7 +306,8 @@ static int measure(struct cli *cli, struct call *c, struct error *err)
         progress_report(&cli->progress, "start", i, c->n);
         struct bench_options o = c->options;
         o.worker.kernels = kernels_of(cli, i);
-        int rc = bench_open(&c->subjects[i], workload_of(cli, i), policy_of(cli, i), &o, err);
+        int rc = bench_open(&c->subjects[i], workload_of(cli, i), cli_given(cli, "policy") ? policy_of(cli, i) : NULL,
+                            &o, err);
         if (rc)
             return rc;
         c->opened++;

@@ -442,10 +442,26 @@ static const char *describe_sums(const struct policy *p)
                  "operation widens the result (XLA's CPU libraries do)";
 }
 
-void policy_parts_json(const struct policy *p, struct jw *w)
+static void describe_kept(const struct policy *p, struct jw *w)
+{
+    static const char *const parts[] = {"weights",      "biases and norm parameters",
+                                        "activations",  "operands",
+                                        "accumulation", "reductions",
+                                        "softmax",      "normalisation"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        part(w, parts[i], dtype_name(p->w), "the program as it is: every operation in the type that it has there");
+    part(w, "output", dtype_name(p->w), "in the types that the program gives");
+}
+
+void policy_parts_json(const struct policy *p, bool kept, struct jw *w)
 {
     char detail[256];
     jw_array(w);
+    if (kept) {
+        describe_kept(p, w);
+        jw_array_end(w);
+        return;
+    }
     describe_weights(p, w);
     part(w, "biases and norm parameters", dtype_name(p->vectors), "vectors are not quantised");
     describe_activations(p, w);
@@ -524,6 +540,44 @@ bool module_has_matrices(const struct module *m)
 bool module_group_fits(const struct module *m, int64_t group)
 {
     return !any_matrix(m, group);
+}
+
+bool module_takes_policies(const struct module *m)
+{
+    for (int i = 0; i < m->n_instructions; i++) {
+        enum dtype t = m->instructions[i].shape.dtype;
+        if (dtype_is_float(t) && dtype_bits(t) < 16)
+            return false;
+    }
+    return true;
+}
+
+enum dtype module_own_type(const struct module *m)
+{
+    double elements[2][DT_COUNT] = {{0}}; // of weights; of left operands of products
+    enum dtype own = DT_INVALID;
+    for (int i = 0; i < m->n_instructions; i++) {
+        const struct instruction *in = &m->instructions[i];
+        bool product = in->op == OP_DOT || in->op == OP_CONVOLUTION;
+        bool weight = in->op == OP_PARAMETER && m->parameters[in->parameter].role == ROLE_WEIGHT;
+        const struct shape *s = product ? &m->instructions[in->operands[0]].shape : &in->shape;
+        if ((weight || product) && dtype_is_float(s->dtype))
+            elements[product][s->dtype] += (double)shape_elements(s);
+    }
+    for (int k = 0; k < 2 && own == DT_INVALID; k++) {
+        double most = 0;
+        for (int t = 0; t < DT_COUNT; t++) {
+            own = elements[k][t] > most ? (enum dtype)t : own;
+            most = elements[k][t] > most ? elements[k][t] : most;
+        }
+    }
+    return own;
+}
+
+bool module_keeps_types(const struct module *m, const struct policy *p)
+{
+    enum dtype own = module_own_type(m);
+    return (own == DT_BF16 || own == DT_F16) && strcmp(p->name, dtype_name(own)) == 0;
 }
 
 int module_groups(const struct module *m, const char **groups, int max)

@@ -56,7 +56,8 @@ const char *policy_presets(void);
 // One preset per line: what a shell completes.
 void policy_words(struct str *out);
 // [{"part": "weights", "type": "s8", "detail": "..."}...]: every part, 'not applicable' where the workload has none.
-void policy_parts_json(const struct policy *p, struct jw *w);
+// `kept`: the policy leaves the program as it is (module_keeps_types).
+void policy_parts_json(const struct policy *p, bool kept, struct jw *w);
 
 // Whether values of the type are codes that mean something only together with a scale: integers and 8-bit floats.
 bool policy_has_scales(enum dtype t);
@@ -77,8 +78,17 @@ int policy_check(const struct policy *p, const char *platform, struct error *err
 // emulate: these are products that every device has (f16 is emulated on a TPU only).
 const char *policy_emulation(const struct policy *p, const char *platform);
 
-// Applies the policy to a module built in f32: weight bindings, operand conversions, scales, roundings at the marked
-// activations. `to` keeps nothing of `from`.
+// Whether all floats of a module are of 16 bits and more, so that policies can be applied to it.
+bool module_takes_policies(const struct module *m);
+// The type that a program is in: that of most elements of its weights or, where it has none, of the left operands of
+// its products. DT_INVALID: it has neither.
+enum dtype module_own_type(const struct module *m);
+// Whether the policy leaves a module as it is: the preset bf16 or f16 on a program that is in that type.
+bool module_keeps_types(const struct module *m, const struct policy *p);
+
+// Applies the policy to a module: weight bindings, operand conversions, scales, roundings at the marked activations.
+// Floats of the module may be of any type of 16 bits and more: what type an operation or a conversion has in it counts
+// for nothing, except where module_keeps_types. Inputs keep their type. `to` keeps nothing of `from`.
 //
 // With `instrument` the module returns two more results, a row per group in the order of module_groups. "counts"
 // s32[groups,3] counts values at every place where the policy narrows (to another float type, or to codes): clipped

@@ -303,6 +303,18 @@ static void add_instrument_results(struct pass *s)
         build_result(b, "activations", clipped);
 }
 
+static int keep_types(struct pass *s, struct error *err)
+{
+    const struct module *from = s->w.from;
+    for (int i = 0; i < from->n_instructions; i++)
+        s->w.map[i] = rewrite_copy(&s->w, &from->instructions[i]);
+    for (int i = 0; i < from->n_results; i++)
+        build_result(&s->w.b, from->result_names[i], s->w.map[from->results[i]]);
+    if (s->instrument && s->n_groups > 0) // which counts nothing
+        add_instrument_results(s);
+    return builder_finish(&s->w.b, err);
+}
+
 int module_apply_policy(const struct module *from, const struct policy *p, bool instrument, struct module *to,
                         struct error *err)
 {
@@ -311,6 +323,9 @@ int module_apply_policy(const struct module *from, const struct policy *p, bool 
     int rc = rewrite_init_once(&s.w, from, to, err);
     if (rc)
         return rc;
+    s.n_groups = module_groups(from, s.groups, PASS_MAX_GROUPS);
+    if (module_keeps_types(from, p))
+        return keep_types(&s, err);
     rc = views_find(&s.views, from, to->arena, err);
     if (rc)
         return rc;
@@ -321,7 +336,6 @@ int module_apply_policy(const struct module *from, const struct policy *p, bool 
     memset(s.codes, -1, n * sizeof *s.codes);
     memset(s.scales, -1, n * sizeof *s.scales);
     s.max_activations = policy_has_scales(p->a) ? module_activations(from, NULL, 0) : 0;
-    s.n_groups = module_groups(from, s.groups, PASS_MAX_GROUPS);
     for (int i = 0; i < from->n_instructions; i++) {
         if (from->instructions[i].op != OP_PARAMETER)
             s.w.map[i] = pass_instruction(&s, i);

@@ -31,6 +31,7 @@ static int open_synthetic(struct bench_subject *b, const struct bench_options *o
     if (rc)
         return rc;
     if (!fixed) {
+        b->policy = b->policy ? b->policy : "f32";
         rc = policy_parse(&b->parsed, b->policy, err);
         if (rc)
             return rc;
@@ -59,9 +60,7 @@ static int open_files(struct bench_subject *b, const struct bench_options *o, st
 {
     struct workload_options files = files_of(b->workload, o);
     struct module plain;
-    int rc = policy_parse(&b->parsed, b->policy, err);
-    if (!rc)
-        rc = workload_open(&b->files, &files, err);
+    int rc = workload_open(&b->files, &files, err);
     if (rc)
         return rc;
     b->from_files = true;
@@ -70,9 +69,13 @@ static int open_files(struct bench_subject *b, const struct bench_options *o, st
     rc = workload_module(&b->files, &plain, err);
     if (rc)
         return rc;
+    bool fixed = b->files.program && !b->policy && !program_is_f32(&plain);
+    b->policy = fixed || b->policy ? b->policy : "f32";
+    if (!rc && !fixed)
+        rc = policy_parse(&b->parsed, b->policy, err);
+    if (rc)
+        return rc;
     struct subject_options s = {.worker = o->worker, .module = &plain, .policy = &b->parsed, .label = b->policy};
-    bool fixed = b->files.program && !program_is_f32(&plain);
-    b->policy = fixed ? NULL : b->policy;
     b->opened = true;
     rc = fixed ? subject_open_bound(&b->subject, &b->files, &plain, b->workload, &o->worker, err)
                : subject_open(&b->subject, &b->files, &s, err);
@@ -88,8 +91,8 @@ static int check_program(const char *workload, const char *policy, const struct 
     if (rc)
         return rc;
     struct policy p;
-    if (policy && !program_is_f32(&w.program->module))
-        rc = error_set(err, ERR_USAGE, "--policy", "%s has types of its own", workload);
+    if (policy)
+        rc = exported_check_policies(w.program, err);
     if (policy && !rc)
         rc = policy_parse(&p, policy, err);
     if (policy && !rc)

@@ -41,7 +41,8 @@ struct bench_options {
 // than two samples are ERR_USAGE, since a calibration tells the spread.
 int bench_check(const char *workload, const char *policy, const struct bench_options *o, struct error *err);
 
-// Starts a worker with the workload compiled, its data on the device, and the first run done.
+// Starts a worker with the workload compiled, its data on the device, and the first run done. policy NULL: f32; a
+// program with other floats is then run as it is.
 int bench_open(struct bench_subject *b, const char *workload, const char *policy, const struct bench_options *o,
                struct error *err);
 void bench_close(struct bench_subject *b);

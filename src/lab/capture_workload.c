@@ -67,7 +67,7 @@ static int open_subject(struct subject_of *s, const struct capture_workload_opti
 {
     if (strcmp(o->workload, CAPTURE_FEEDBACK) == 0)
         return open_feedback(s, o, err);
-    int rc = bench_open(&s->bench, o->workload, o->policy ? o->policy : "f32", &o->bench, err);
+    int rc = bench_open(&s->bench, o->workload, o->policy, &o->bench, err);
     if (rc)
         return rc;
     s->opened = true;

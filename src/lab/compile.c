@@ -264,7 +264,7 @@ int compile_open(struct compile *c, const struct compile_job *o, struct error *e
         rc = program ? rewritten(c, &shape, plain, err) : model_module(o->workload, &shape, plain, &c->fixed, err);
         if (!rc && c->fixed && o->n_policies)
             rc = error_set(err, ERR_USAGE, "--policy",
-                           program ? "the program has types of its own; policies start from one in f32"
+                           program ? "the program has floats of 8 bits; policies start from wider ones"
                                    : "a product has its type in its name");
         for (size_t i = 0; i < c->n_cases && !rc; i++) {
             struct compile_case *k = &c->cases[i];

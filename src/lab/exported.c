@@ -489,10 +489,10 @@ int exported_check_policies(const struct exported *e, struct error *err)
         enum dtype t = in->shape.dtype;
         any |= (in->op == OP_DOT || in->op == OP_CONVOLUTION) && dtype_is_float(t);
         any |= in->op == OP_PARAMETER && m->parameters[in->parameter].role == ROLE_WEIGHT && dtype_is_float(t);
-        if (dtype_is_float(t) && t != DT_F32)
+        if (dtype_is_float(t) && dtype_bits(t) < 16)
             return error_set(err, ERR_INPUT, e->program.file.path,
-                             "has %s in it (in '%s'): export it in f32, and a policy says what is stored and "
-                             "multiplied; programs of other types are priced and timed as they are",
+                             "has %s in it (in '%s'): export it in wider floats, and a policy says what is stored and "
+                             "multiplied; programs with 8-bit floats are priced and timed as they are",
                              dtype_name(t), in->op == OP_PARAMETER ? m->parameters[in->parameter].name : in->scope);
     }
     if (!any)
@@ -514,12 +514,20 @@ int exported_check_codes(const struct exported *e, const struct policy *p, struc
                              : "say which arguments are weights (--weights FILE.safetensors, --weight-args N..M)");
 }
 
-static size_t count_nonfinite(const float *values, size_t n)
+// Of n values of a float type; doubles hold all of them.
+static int count_nonfinite(enum dtype type, const void *values, size_t n, size_t *bad, struct error *err)
 {
-    size_t bad = 0;
-    for (size_t i = 0; i < n; i++)
-        bad += isfinite(values[i]) ? 0 : 1;
-    return bad;
+    enum { AT_ONCE = 512 };
+    double wide[AT_ONCE];
+    int rc = 0;
+    *bad = 0;
+    for (size_t at = 0; at < n && !rc; at += AT_ONCE) {
+        size_t m = n - at < AT_ONCE ? n - at : AT_ONCE;
+        rc = convert_elements(DT_F64, wide, type, (const uint8_t *)values + at * (size_t)dtype_bits(type) / 8, m, err);
+        for (size_t i = 0; i < m && !rc; i++)
+            *bad += isfinite(wide[i]) ? 0 : 1;
+    }
+    return rc;
 }
 
 int exported_find_nonfinite(const struct exported *e, const struct checkpoint *checkpoint, char out[320],
@@ -528,15 +536,17 @@ int exported_find_nonfinite(const struct exported *e, const struct checkpoint *c
     out[0] = '\0';
     for (int i = 0; i < e->n_arguments && !out[0]; i++) {
         const struct argument *g = &e->arguments[i];
-        size_t n = (size_t)shape_elements(&g->shape);
-        if (g->source == ARGUMENT_RANDOM || g->shape.dtype != DT_F32)
+        size_t n = (size_t)shape_elements(&g->shape), bad = 0;
+        enum dtype type = g->shape.dtype;
+        if (g->source == ARGUMENT_RANDOM || !dtype_is_float(type) || dtype_bits(type) < 16)
             continue;
         n *= g->data && g->per_case ? e->n_cases : 1;
-        float *values = g->data ? NULL : malloc((n ? n : 1) * sizeof *values);
+        void *values = g->data ? NULL : malloc((n ? n : 1) * (size_t)dtype_bits(type) / 8);
         if (!g->data && !values)
             return error_set(err, ERR_MEMORY, g->name, "no memory for %zu values", n);
-        int rc = values ? checkpoint_read_as(checkpoint, checkpoint_find(checkpoint, g->from), DT_F32, values, err) : 0;
-        size_t bad = rc ? 0 : count_nonfinite(values ? values : g->data, n);
+        int rc = values ? checkpoint_read_as(checkpoint, checkpoint_find(checkpoint, g->from), type, values, err) : 0;
+        if (!rc)
+            rc = count_nonfinite(type, values ? values : g->data, n, &bad, err);
         free(values);
         if (rc)
             return rc;

@@ -76,7 +76,7 @@ int exported_argument(const struct exported *e, int i, size_t which, void *dst, 
 // says so). For what looks at results; a clock does not mind.
 int exported_check_random(const struct exported *e, struct error *err);
 
-// Whether a policy can change anything of it: ERR_INPUT says why not (floats that are not f32; neither a product nor a
+// Whether a policy can change anything of it: ERR_INPUT says why not (floats of 8 bits; neither a product nor a
 // weight).
 int exported_check_policies(const struct exported *e, struct error *err);
 

@@ -146,15 +146,15 @@ int price_open(struct price *p, const struct price_options *o, struct error *err
     }
     if (!rc && p->request.fixed && o->policy)
         rc = error_set(err, ERR_USAGE, "--policy",
-                       p->program.path ? "the program has types of its own; policies start from one in f32"
+                       p->program.path ? "the program has floats of 8 bits; policies start from wider ones"
                                        : "a product has its type in its name");
-    if (!rc && o->what_if && p->request.fixed)
+    if (!rc && o->what_if && (p->request.fixed || p->request.own_types))
         rc = error_set(err, ERR_USAGE, "--what-if",
                        p->program.path ? "the program has types of its own; changes start from one in f32"
                                        : "a single operation has nothing to be changed around it");
     if (!rc && o->what_if && !o->n_chips)
         rc = error_set(err, ERR_USAGE, "--what-if", "needs a chip to say what is saved: --chip v6e");
-    if (!rc && !p->request.fixed) {
+    if (!rc && !p->request.fixed && (o->policy || !p->request.own_types)) {
         p->policy = o->policy ? o->policy : usual_policy(&p->request);
         rc = policy_parse(&policy, p->policy, err);
     }

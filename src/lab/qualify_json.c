@@ -496,7 +496,7 @@ static int write_policy(const struct qualify *q, const struct qualify_policy *p,
     else
         write_failure(p, w);
     jw_key(w, "parts");
-    policy_parts_json(&p->policy, w);
+    policy_parts_json(&p->policy, module_keeps_types(&q->module, &p->policy), w);
     quantity_json_derived(w, "weight_bytes", (double)p->weight_bytes, "B", "values and codes as they are stored");
     quantity_json_derived(w, "scale_bytes", (double)p->scale_bytes, "B", "scales, f32");
     jw_key(w, "modules");

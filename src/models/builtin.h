@@ -37,7 +37,8 @@ struct model_part {
 struct model_request {
     struct model_part parts[MODEL_MAX_PARTS];
     int n_parts;
-    bool fixed;       // a product in its own types: policies leave it alone
+    bool fixed;       // a product in its own types, or a program with floats of 8 bits: policies leave it alone
+    bool own_types;   // a program with floats that are not f32: without a policy it is taken as it is
     const char *unit; // what a request makes: "image", "batch"
     int64_t batch;
     int64_t height, width, steps; // 0 where there are none
@@ -63,8 +64,8 @@ int model_request_imported(const char *path, const struct module *m, const struc
 // "builtin:"; TYPE is f32, bf16, f16, int8, f8e4m3fn, f8e5m2 or f64; f32 accumulation, int32 for int8),
 // "builtin:copy:N", "builtin:transformer-block" (block.h), or a model directory (its config.json alone is read).
 // ERR_USAGE lists the built-in names. A product comes in its own types: policies leave it alone (*fixed). A file that
-// program_is knows is a program that was exported (program.h): it has its own shapes, and where its floats are not all
-// f32 its own types, too.
+// program_is knows is a program that was exported (program.h): it has its own shapes, and where it has floats of 8 bits
+// policies leave it alone, too.
 int model_module(const char *workload, const struct model_shape *shape, struct module *m, bool *fixed,
                  struct error *err);
 

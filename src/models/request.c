@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "ir/policy.h"
 #include "models/arch.h"
 #include "models/bert.h"
 #include "models/builtin.h"
@@ -156,7 +157,8 @@ int model_request_imported(const char *path, const struct module *m, const struc
     struct model_part *p = add_part(r, a, "program", "run", 1);
     r->unit = "run";
     r->batch = 1; // it was made for one batch, which nobody tells
-    r->fixed = !m || !program_is_f32(m);
+    r->fixed = !m || !module_takes_policies(m);
+    r->own_types = m && !program_is_f32(m);
     if (m)
         p->module = *m;
     return 0;

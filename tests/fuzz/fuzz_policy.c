@@ -34,7 +34,7 @@ static void check(const struct policy *p)
     must(policy_check(p, "cpu", &err) == 0);
     struct jw w;
     jw_init(&w, &json, true);
-    policy_parts_json(p, &w);
+    policy_parts_json(p, false, &w);
     must(jw_finish(&w, &err) == 0);
     json_t *parts = json_parse(str_text(&json), json.length, "parts", &err);
     must(json_array_size(parts) > 0);

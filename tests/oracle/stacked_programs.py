@@ -8,6 +8,11 @@ after_scan, after_sliced, after_unrolled (.hlo.pb): one function in the three fo
 that what a layer hands to the next goes straight into products. before_scan: with the norm in front, so that what the
 loop carries does not. stacked.safetensors, unrolled.safetensors: the weights of the two kinds. inputs.npz: tokens.
 
+in_bf16, in_f16, in_f64: one layer of it whose floats are all of that type, with weights and inputs (tokens, and a shift that is
+added to what is looked up) in TYPE.safetensors and TYPE.npz. Policies are applied to these as to the same program in f32: they
+round the weights that there are, which in f64 become f32 first. types.npz: numpy's logits for each policy, those in f64, and
+what JAX gives in the program's own type.
+
 expected.json holds for every policy the SHA-256 (its first 16 digits) of what is stored of each weight, of the stack as a whole and of each
 layer (and of the weights of ../torch/encoder.safetensors, which lie the other way round), and numpy's logits in
 logits.npz. This is a second implementation of what src/ir/policy.h, docs/qualify.md and docs/from-jax.md say:
@@ -96,6 +101,11 @@ def sliced(layer, x, w):
     for i in range(LAYERS):
         x = layer(x, jax.tree.map(lambda a: jax.lax.index_in_dim(a, i, keepdims=False), w))
     return x
+
+
+def typed(params, tokens, shift):
+    x = jnp.take(params["table"], tokens, axis=0, mode="clip") + shift
+    return layer_before(x, params["layer"]) @ params["table"].T
 
 
 def unrolled(layer, x, ws):
@@ -220,8 +230,11 @@ class Numpy:
     def __init__(self, spec, before, carried):
         self.p, self.before, self.carried = Policy(spec), before, carried
 
+    def matrix(self, name, array):
+        return Matrix(self.p.spec, array, *LIE[name])
+
     def block(self, i, w, x):
-        p, m = self.p, {n: Matrix(self.p.spec, a, *LIE[n]) for n, a in w.items() if n not in ("norm", "bias")}
+        p, m = self.p, {n: self.matrix(n, a) for n, a in w.items() if n not in ("norm", "bias")}
         rows = x.reshape(-1, HIDDEN)
         if i == 0:
             heads = lambda n: p.times(rows, m[n]).reshape(BATCH, SEQ, HEADS, -1).transpose(0, 2, 1, 3)
@@ -241,10 +254,10 @@ class Numpy:
     def norm(self, x, scale):
         return x / np.sqrt((x * x).mean(-1, keepdims=True) + EPS) * self.p.vector(scale)
 
-    def run(self, table, layers, tokens):
+    def run(self, table, layers, tokens, shift=0.0):
         p = self.p
         t = Matrix(p.spec, table, 0, 1, (0, 1))
-        x = t.wide[tokens].astype(np.float64)
+        x = t.wide[tokens].astype(np.float64) + shift
         for w in layers:
             x = p.store(x) if self.carried else x
             for i in range(len(BLOCKS)):
@@ -293,6 +306,68 @@ def hashes(spec, name, array):
     return [hashlib.sha256(b).hexdigest()[:16] for b in m.bytes]
 
 
+class Exact:
+    """A policy that rounds nothing."""
+
+    inner = None
+
+    def store(self, x):
+        return np.asarray(x, np.float64)
+
+    def vector(self, v):
+        return np.asarray(v, np.float64)
+
+    def product(self, spec, x, y):
+        return np.einsum(spec, x, y)
+
+    def times(self, x, m, folded=False):
+        return x @ (m.wide if folded else np.swapaxes(m.wide, -1, -2))
+
+
+class ExactMatrix:
+    def __init__(self, array, stack, outputs, axes):
+        a = np.transpose(array, axes)
+        self.wide = a.reshape(*a.shape[:stack], int(np.prod(a.shape[stack : stack + outputs])), -1).astype(np.float64)
+
+
+class NumpyExact(Numpy):
+    def __init__(self):
+        self.p, self.before = Exact(), True
+
+    def matrix(self, name, array):
+        return ExactMatrix(array, *LIE[name])
+
+    def run(self, table, layers, tokens, shift):
+        x = np.asarray(table, np.float64)[tokens] + np.asarray(shift, np.float64)
+        for w in layers:
+            for i in range(len(BLOCKS)):
+                x = x + self.block(i, w, self.norm(x, w["norm"][i]))
+        return x @ np.asarray(table, np.float64).T
+
+
+def export_types(r, layer, table, tokens):
+    logits = {}
+    for name, kind in (("bf16", ml_dtypes.bfloat16), ("f16", np.float16), ("f64", np.float64)):
+        wide = name == "f64"
+        own = jax.tree.map(lambda a: (a.astype(np.float64) * (1 + r.standard_normal(a.shape) / 64)).astype(kind), {"table": table, "layer": layer})
+        shift = (r.standard_normal(HIDDEN) / 8).astype(kind)
+        with jax.enable_x64(wide):
+            lowered = jax.jit(typed).lower(own, tokens, shift)
+            (OUT / f"in_{name}.hlo.pb").write_bytes(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto())
+            logits[f"{name}_own"] = np.asarray(lowered.compile({"xla_allow_excess_precision": False})(own, tokens, shift)).astype(np.float64)
+        save(f"{name}.safetensors", own)
+        np.savez(OUT / f"{name}.npz", tokens=tokens, shift=shift)
+        logits[f"{name}_f64"] = NumpyExact().run(own["table"], [own["layer"]], tokens, shift)
+        single = jax.tree.map(lambda a: a.astype(f32), own)
+        for text, spec in POLICIES.items():
+            run = Numpy(spec, True, False)
+            logits[f"{name}_{text}"] = run.run(single["table"], [single["layer"]], tokens, shift.astype(f32))
+        for key, value in logits.items():
+            if key.startswith(name):
+                print(key, np.linalg.norm(value - logits[f"{name}_f64"]) / np.linalg.norm(logits[f"{name}_f64"]))
+    np.savez_compressed(OUT / "types.npz", **{k.replace("/", ":"): v for k, v in logits.items()})
+
+
 def main():
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)
@@ -325,6 +400,7 @@ def main():
         assert np.allclose(got, logits["after_0"], rtol=0, atol=2e-5), np.abs(got - logits["after_0"]).max()
     assert np.allclose(before, logits["before_0"], rtol=0, atol=2e-5), np.abs(before - logits["before_0"]).max()
     np.savez_compressed(OUT / "logits.npz", **logits)
+    export_types(r, each[0], params["table"], tokens)
     (OUT / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
     for k in ("after", "before"):
         print(k, *(f"{p['policy']} {np.linalg.norm(logits[f'{k}_{i}'] - logits[f'{k}_0']) / np.linalg.norm(logits[f'{k}_0']):.2e}" for i, p in enumerate(expected["policies"])), sep="\n  ")

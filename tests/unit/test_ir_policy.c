@@ -214,7 +214,7 @@ TEST(ir_policy_parts_say_everything)
         str_init(&text);
         jw_init(&w, &text, true);
         REQUIRE_OK(policy_parse(&p, accepted[i], &err), &err);
-        policy_parts_json(&p, &w);
+        policy_parts_json(&p, false, &w);
         REQUIRE_OK(jw_finish(&w, &err), &err);
         json_t *all = json_parse(str_text(&text), text.length, "parts", &err);
         REQUIRE(all && json_array_size(all) == sizeof parts / sizeof *parts);

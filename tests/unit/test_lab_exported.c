@@ -322,6 +322,17 @@ TEST(lab_exported_says_what_policies_cannot_do)
     CHECK_INT(exported_check_policies(&o.e, &e), 0); // a weight is stored as the policy says
     CHECK_INT(exported_check_codes(&o.e, &p, &e), 0);
     done(&o);
+    static const char eight[] = "HloModule m\nENTRY e {\n p = f32[4,4] parameter(0)\n q = f8e4m3fn[4,4] convert(p)\n"
+                                " r = f32[4,4] convert(q)\n ROOT d = f32[4,4] dot(r, p), lhs_contracting_dims={1}, "
+                                "rhs_contracting_dims={0}\n}\n";
+    REQUIRE_OK(file_write(path, eight, strlen(eight), &e), &e);
+    try_open(&o, &(struct exported_options){.path = path, .weight_args = "0"});
+    REQUIRE_OK(o.rc, &o.err);
+    CHECK_INT(exported_check_policies(&o.e, &e), ERR_INPUT);
+    CHECK(strstr(e.message, "has f8e4m3fn in it"));
+    CHECK(!module_takes_policies(&o.e.module));
+    CHECK_INT(module_own_type(&o.e.module), DT_F32);
+    done(&o);
 }
 
 TEST(lab_exported_finds_nan)

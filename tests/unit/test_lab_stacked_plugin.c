@@ -8,8 +8,10 @@
 #include "fixture.h"
 #include "io/npz.h"
 #include "ir/bind.h"
+#include "ir/retype.h"
 #include "ir_test.h"
 #include "lab/exported.h"
+#include "num/convert.h"
 
 enum { LOGITS = 2 * 4 * 24 };
 
@@ -244,4 +246,105 @@ TEST(lab_stacked_plugin_forms_agree)
     for (int k = 0; k < 3; k++)
         one_close(&o[k]);
     rig_close(&r);
+}
+
+// ---- Programs in bf16, f16 and f64
+
+static double *typed(const char *type, const char *what)
+{
+    struct npz z;
+    struct error err = {0};
+    char name[64];
+    double *out = NULL;
+    snprintf(name, sizeof name, "%s_%s", type, what);
+    if (npz_open(&z, stacked("types.npz"), &err))
+        return NULL;
+    const struct npz_array *a = npz_find(&z, name);
+    void *raw = a && a->elements == LOGITS ? malloc(a->bytes) : NULL;
+    if (raw && npz_read(&z, a, raw, &err) == 0)
+        out = ir_doubles(a->dtype, raw, LOGITS);
+    free(raw);
+    npz_close(&z);
+    return out;
+}
+
+// The program under the policy, or in f64; malloc'd.
+static double *run_typed(struct rig *r, struct one *o, const char *policy)
+{
+    struct policy p;
+    struct module m;
+    struct error err = {0};
+    void *out = NULL;
+    const struct argument *last = &o->e.arguments[o->e.n_arguments - 1];
+    const void *inputs[] = {last[-1].data, last->data};
+    module_init(&m, &o->arena, "f64");
+    bool made = policy ? apply(o, policy, &p, &m) : CHECK_INT(module_retype_f64(&o->e.module, &m, &err), 0);
+    if (!made || !ir_run_bound(r, &o->c, &m, inputs, &out))
+        return NULL;
+    double *wide = ir_doubles(m.instructions[m.results[0]].shape.dtype, out, LOGITS);
+    free(out);
+    return wide;
+}
+
+static void check_typed(struct rig *r, struct one *o, const char *type, const char *policy)
+{
+    bool own = policy && strcmp(policy, type) == 0;
+    double *got = run_typed(r, o, policy), *want = typed(type, !policy ? "f64" : own ? "own" : policy);
+    double *exact = typed(type, "f64"), *rounded = typed(type, "bf16");
+    REQUIRE(got && want && exact && rounded);
+    double apart = ir_rel_l2(got, want, LOGITS), error = ir_rel_l2(want, exact, LOGITS);
+    // As `allowed` has it; sums of f64 in another order.
+    double most = !policy                              ? 1e-13
+                  : strcmp(policy, "f32") == 0         ? 2e-6
+                  : own || strcmp(policy, "w8a8") == 0 ? 1.4 * error
+                                                       : 1.4 * ir_rel_l2(rounded, exact, LOGITS);
+    if (getenv("ASSAY_TEST_VERBOSE"))
+        printf("  %s: %-8s apart %.3e, the error %.3e\n", type, policy ? policy : "f64", apart, error);
+    if (!CHECK(apart <= most))
+        printf("  a program in %s under %s: apart %g, its error %g\n", type, policy ? policy : "f64", apart, error);
+    free(got);
+    free(want);
+    free(exact);
+    free(rounded);
+}
+
+// Policies apply to a program in another type as to the same program in f32; the preset of its own type leaves it as it
+// is, and that is what JAX computes.
+static void compare_type(const char *type)
+{
+    static const char *const policies[] = {NULL, "f32", "bf16", "f16", "w8a16", "w8a8", "w4a16"};
+    struct rig r;
+    struct one o;
+    char program[32], weights[32], inputs[32];
+    struct policy p;
+    struct error err = {0};
+    snprintf(program, sizeof program, "in_%s.hlo.pb", type);
+    snprintf(weights, sizeof weights, "%s.safetensors", type);
+    snprintf(inputs, sizeof inputs, "%s.npz", type);
+    REQUIRE(rig_open(&r, pjrt_test_plugin(false), 1));
+    REQUIRE(one_open(&o, stacked(program), stacked(weights), stacked(inputs)));
+    CHECK_INT(exported_check_policies(&o.e, &err), 0);
+    CHECK_STR(dtype_name(module_own_type(&o.e.module)), type);
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        check_typed(&r, &o, type, policies[i]);
+        if (policies[i] && policy_parse(&p, policies[i], &err) == 0)
+            CHECK_INT(module_keeps_types(&o.e.module, &p), strcmp(policies[i], type) == 0);
+    }
+    one_close(&o);
+    rig_close(&r);
+}
+
+TEST(lab_stacked_plugin_program_in_bf16)
+{
+    compare_type("bf16");
+}
+
+TEST(lab_stacked_plugin_program_in_f16)
+{
+    compare_type("f16");
+}
+
+TEST(lab_stacked_plugin_program_in_f64)
+{
+    compare_type("f64");
 }
