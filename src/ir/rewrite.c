@@ -38,7 +38,7 @@ int rewrite_region(struct rewrite *w, int old)
 {
     int at = w->b.region;
     if (old <= 0)
-        return 0;
+        return w->base;
     if (w->regions[old] < 0) {
         w->b.region = rewrite_region(w, w->from->regions[old].parent);
         w->regions[old] = builder_region(&w->b);

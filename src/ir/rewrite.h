@@ -16,6 +16,7 @@ struct rewrite {
     const struct module *from;
     int *map;     // old value -> new one, -1 until made
     int *regions; // old region -> new one, -1 until begun
+    int base;     // the new region that stands for the old program: 0, unless it goes into a region of a larger one
     struct rewrite_sum *sums;
     int n_sums;
     size_t cap_sums;

@@ -132,6 +132,7 @@ enum stages_module_kind {
     STAGES_M_PREPARE,  // context embedder and modulations
     STAGES_M_STEP,     // one step's velocity, one program
     STAGES_M_STEPWISE, // all steps as a request runs them: two programs each, and a check that values are finite
+    STAGES_M_LOOP,     // all steps as one program with a loop
     STAGES_M_VAE,      // the image decoder
     STAGES_MODULES
 };
@@ -146,6 +147,7 @@ enum stages_verdict stages_verdict_of(double measured_us, double floor_us, doubl
 
 struct stages_module {
     bool done;
+    double snr_db; // STAGES_M_LOOP: of its latents beside those of the steps one by one; infinite where all are equal
     struct stages_series time;
     double calls;                 // in one request
     uint64_t compile_ns, load_ns; // of its programs; 0: not loaded for this stage
@@ -193,6 +195,12 @@ struct stages_sums {
     double in_turn; // and the rest: the same programs take more or less time one after the other than each by itself
 };
 struct stages_sums stages_sums_of(const struct stages *s);
+
+// All steps as one program: those of the pipeline's programs for a step and its update in the body of a loop. Inputs
+// and weights are those of the step, `from` (in the module's arena) says which of its parameters each is, STAGES_LOOP_*
+// for what the step does not have. Results: "latent", and "nonfinite", the sum over the steps.
+enum { STAGES_LOOP_LATENT = -1, STAGES_LOOP_DELTAS = -2, STAGES_LOOP_EMPTY = -3, STAGES_LOOP_GUIDANCE = -4 };
+int stages_loop_module(const struct klein *k, struct module *to, int **from, struct error *err);
 
 // What is wrong before anything runs: a stage too few, samples below 2, sizes, weights, the prompt, and too little
 // memory for the most that any stage needs (ERR_MEMORY, with the figure).

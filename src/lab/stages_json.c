@@ -325,6 +325,17 @@ static void write_serving(const struct stages *s, struct jw *w)
 
 // ---- modules
 
+// What the loop's latents are beside those of the steps one by one.
+static void write_agreement(const struct stages_module *m, bool compared, struct jw *w)
+{
+    bool equal = compared && isinf(m->snr_db);
+    quantity_json_kv(w, "agreement",
+                     quantity_make(compared && !equal ? m->snr_db : NAN, "dB", ORIGIN_MEASURED,
+                                   equal      ? "latents equal those of the steps one by one in every value"
+                                   : compared ? "signal to noise of its latents beside those of the steps one by one"
+                                              : "there is nothing to compare with"));
+}
+
 static void write_module(const struct stages *s, enum stages_module_kind kind, struct jw *w)
 {
     const struct stages_module *m = &s->modules[kind];
@@ -343,6 +354,7 @@ static void write_module(const struct stages *s, enum stages_module_kind kind, s
     quantity_json_kv(w, "ratio",
                      quantity_make(m->ratio, "1", ORIGIN_DERIVED, isnan(m->ratio) ? why : "p50 / predicted"));
     jw_kv_string(w, "verdict", stages_verdict_name(m->verdict));
+    write_agreement(m, kind == STAGES_M_LOOP, w);
     jw_object_end(w);
 }
 

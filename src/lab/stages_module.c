@@ -6,8 +6,9 @@
 
 #include "lab/stages_part.h"
 
-static const char *const names[STAGES_MODULES] = {"text encoder", "preparation", "transformer step", "all steps",
-                                                  "image decoder"};
+static const char *const names[STAGES_MODULES] = {"text encoder",           "preparation",
+                                                  "transformer step",       "all steps, one by one",
+                                                  "all steps, one program", "image decoder"};
 static const char *const verdicts[] = {"not predicted", "within the band", "faster than the floor", "slower"};
 
 const char *stages_module_name(enum stages_module_kind m)
@@ -57,7 +58,7 @@ int stages_price(struct stages *s, const struct module *m, double times, struct 
     return 0;
 }
 
-static int judge(struct stages *s, enum stages_module_kind kind, const struct module *m, double times,
+int stages_judge(struct stages *s, enum stages_module_kind kind, const struct module *m, double times,
                  struct error *err)
 {
     struct stages_module *t = &s->modules[kind];
@@ -121,7 +122,7 @@ static int time_part(struct stages *s, enum stages_module_kind kind, enum klein_
     s->modules[kind].calls = calls;
     note_costs(s, kind, &part, 1);
     int rc = stages_time(s, &s->modules[kind].time, &p, names[kind], progress, err);
-    return rc ? rc : judge(s, kind, g->module, 1, err);
+    return rc ? rc : stages_judge(s, kind, g->module, 1, err);
 }
 
 static int upload_random(struct stages *s, uint64_t more, const struct shape *shape, int *buffer, struct error *err)
@@ -206,7 +207,9 @@ static int time_steps(struct stages *s, struct stepping *t, int passes, const st
     if (!rc)
         rc = stages_sample(s, &all->time, s->options->samples, true, all_steps, t, names[STAGES_M_STEPWISE], progress,
                            err);
-    return rc ? rc : judge(s, STAGES_M_STEPWISE, g->module, runs, err);
+    if (!rc)
+        rc = stages_judge(s, STAGES_M_STEPWISE, g->module, runs, err);
+    return rc ? rc : stages_run_loop(s, t->noise, progress, err);
 }
 
 static int run_dit(struct stages *s, const struct progress *progress, struct error *err)

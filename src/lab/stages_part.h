@@ -35,6 +35,11 @@ void stages_close(struct stages *s);
 // Of a module that runs so many times, and of all programs of a request; *out is zero before.
 int stages_price(struct stages *s, const struct module *m, double times, struct stages_price *out, struct error *err);
 int stages_price_request(struct stages *s, struct stages_price *out, struct error *err);
+// All steps as one program, from noise; the step's inputs are set, its weights loaded, and k->latents are what the
+// steps made of that noise one by one.
+int stages_run_loop(struct stages *s, const void *noise, const struct progress *progress, struct error *err);
+int stages_judge(struct stages *s, enum stages_module_kind kind, const struct module *m, double times,
+                 struct error *err);
 int stages_run_modules(struct stages *s, const struct progress *progress, struct error *err);
 
 // Normal numbers of a shape from the seed, on any machine the same; malloc'd.

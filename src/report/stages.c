@@ -250,9 +250,9 @@ static void kernels_line(struct str *s, const json_t *result)
 
 static const struct section {
     const char *title, *about;
-    page_fill *fill;              // or
-    const struct column *columns; // of a row for each element of
-    const char *list;             // ; without any the section is left out
+    page_fill *fill;              // else a row for each element of the list
+    const struct column *columns; // of these
+    const char *list;             // without elements the section is left out; NULL: without figures of the chip
 } sections[] = {
     {"What one device can do", "Published, and measured in this run or by `assay bench --calibrate`.", fill_chip, NULL,
      NULL},
@@ -275,12 +275,24 @@ static const struct section {
      "A floor is the longer of arithmetic and memory. The prediction adds the calibrated floors of a module's parts; a "
      "time within 1.5 of it is within the band.",
      NULL, floors, "modules"},
-    {"The whole and its parts", NULL, fill_sums, NULL, NULL},
+    {"The whole and its parts", NULL, fill_sums, NULL, "serving"},
 };
+
+// Whether there is a figure of the chip, or of what was measured of it.
+static bool has_figures(const json_t *result)
+{
+    static const char *const any[] = {"chip.figures.peaks.bf16", "chip.figures.peaks.f32", "chip.figures.bandwidth",
+                                      "calibrated.figures.bandwidth"};
+    for (size_t i = 0; i < sizeof any / sizeof *any; i++) {
+        if (!isnan(doc_quantity(result, any[i]).value))
+            return true;
+    }
+    return false;
+}
 
 static bool is_there(const struct section *s, const json_t *result)
 {
-    return !s->list || doc_count(result, s->list);
+    return s->list ? doc_count(result, s->list) > 0 : has_figures(result);
 }
 
 static int print_section(const struct page *p, const struct section *s, const json_t *result, enum table_format format,

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stages of the small pipeline on the plugin: what the loop makes, and what stages say of each other.
+#include <math.h>
+#include <string.h>
+
+#include "lab/stages.h"
+#include "test.h"
+
+static struct stages_options tiny(void)
+{
+    return (struct stages_options){.klein = {.weights = {.weights = "tiny:1"},
+                                             .policy = "bf16",
+                                             .height = 32,
+                                             .width = 48,
+                                             .steps = 2,
+                                             .guidance = NAN,
+                                             .worker = {.kernels = true, .compile_timeout_s = 600}},
+                                   .workload = "builtin:flux2-klein-4b",
+                                   .prompt = "a cat",
+                                   .samples = 2,
+                                   .requests = 1,
+                                   .warmup = 0,
+                                   .calib_size = 64};
+}
+
+// Steps with guidance, so that the body holds the transformer twice. The loop runs the same arithmetic in the same
+// order as the steps do one by one: on a CPU every bit is the same.
+TEST(lab_stages_loop_is_the_steps_plugin)
+{
+    struct error err = {0};
+    struct stages_options o = tiny();
+    struct stages s;
+    o.klein.guided = true;
+    o.wanted[STAGES_DIT] = true;
+    CHECK_INT(stages_check(&o, &err), 0);
+    int rc = stages_run(&s, &o, NULL, &err);
+    CHECK_INT(rc, 0);
+    if (!rc) {
+        const struct stages_module *loop = &s.modules[STAGES_M_LOOP], *steps = &s.modules[STAGES_M_STEPWISE];
+        CHECK(loop->done && steps->done && s.modules[STAGES_M_STEP].done && !s.modules[STAGES_M_TEXT].done);
+        CHECK(isinf(loop->snr_db));
+        // Four runs of the transformer; the loop's price has the updates, too, which have no products.
+        CHECK_NEAR(s.modules[STAGES_M_STEP].calls, 4, 0);
+        CHECK(steps->price.product_flop > 0);
+        CHECK_NEAR(steps->price.product_flop, 4 * s.modules[STAGES_M_STEP].price.product_flop, 1);
+        CHECK_NEAR(loop->price.product_flop, steps->price.product_flop, 1);
+        CHECK_INT(loop->time.n, 2);
+        CHECK(!s.modules[STAGES_M_STEP].time.ran_before && steps->time.ran_before);
+    }
+    stages_release(&s);
+}
