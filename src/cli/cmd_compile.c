@@ -391,17 +391,61 @@ static const char *main_arithmetic(const struct compile_case *k)
     return out;
 }
 
+// What a pipeline's stages make together.
+static void print_pipelines(struct cli *cli, const struct compile *c)
+{
+    struct compile_pipeline p;
+    char a[FORMAT_MAX], b[FORMAT_MAX];
+    for (size_t i = 0; i < c->n_cases; i++) {
+        const struct compile_case *k = &c->cases[i];
+        struct str s;
+        if (!compile_pipeline(c, i, &p))
+            continue;
+        str_init(&s);
+        str_addf(
+            &s,
+            "Pipeline on %s%s%s: %lld microbatches of %lld sequence%s through %d stages take %lld turns, in %.1f %% "
+            "of which a stage waits (the bubble).",
+            k->target_name, k->policy ? " under " : "", k->policy ? k->policy : "", (long long)k->stage.microbatches,
+            (long long)k->stage.sequences, k->stage.sequences == 1 ? "" : "s", k->stage.of,
+            (long long)k->stage.microbatches + k->stage.of - 1, 100 * p.bubble);
+        format_bytes(a, k->stage.cut.handed_bytes);
+        str_addf(&s, " The first stage hands on %s", a);
+        if (!isnan(k->stage.handed_s)) {
+            format_time(a, k->stage.handed_s);
+            str_addf(&s, ", in %s", a);
+        }
+        str_add(&s, ". ");
+        if (!isnan(p.floor_s)) {
+            format_time(a, p.turn_s);
+            format_time(b, p.floor_s);
+            str_addf(&s, "A turn is the slowest stage's floor and its hand-over, %s: %s in all [D]", a, b);
+            format_time(a, p.predicted_s);
+            str_addf(&s, "%s%s%s. ", isnan(p.predicted_s) ? "" : "; predicted ", isnan(p.predicted_s) ? "" : a,
+                     isnan(p.predicted_s) ? "" : " [D]");
+        }
+        wrap_text(&cli->out, str_text(&s), 0, 0, cli->width);
+        str_add_char(&cli->out, '\n');
+        str_release(&s);
+    }
+}
+
 static int print_cases(struct cli *cli, const struct compile *c, struct error *err)
 {
     struct table t;
     table_init(&t);
     table_column(&t, "target", NULL, TABLE_LEFT, 0);
     table_column(&t, "policy", NULL, TABLE_LEFT, 0);
-    bool flags = false, above = false;
-    for (size_t i = 0; i < c->n_cases; i++)
+    bool flags = false, stages = false, divided = false, above = false;
+    for (size_t i = 0; i < c->n_cases; i++) {
         flags |= c->cases[i].n_flags > 0;
+        stages |= c->cases[i].stage.of > 1;
+        divided |= c->cases[i].partitions > 1;
+    }
     if (flags)
         table_column(&t, "flags", NULL, TABLE_LEFT, 1);
+    if (stages)
+        table_column(&t, "stage", NULL, TABLE_LEFT, 0);
     table_column(&t, "memory", "MiB", TABLE_RIGHT, 2);
     table_origin(&t, ORIGIN_DERIVED);
     table_column(&t, "code", "MiB", TABLE_RIGHT, 5);
@@ -410,6 +454,10 @@ static int print_cases(struct cli *cli, const struct compile *c, struct error *e
     table_origin(&t, ORIGIN_MEASURED);
     table_column(&t, "floor", "us", TABLE_RIGHT, 0);
     table_origin(&t, ORIGIN_DERIVED);
+    if (divided) {
+        table_column(&t, "collectives", "us", TABLE_RIGHT, 1);
+        table_origin(&t, ORIGIN_DERIVED);
+    }
     table_column(&t, "of peak", "%", TABLE_RIGHT, 2);
     table_origin(&t, ORIGIN_DERIVED);
     table_column(&t, "predicted", "us", TABLE_RIGHT, 1);
@@ -427,6 +475,9 @@ static int print_cases(struct cli *cli, const struct compile *c, struct error *e
         if (flags)
             table_cell(&t, str_text(&s));
         str_clear(&s);
+        if (stages)
+            table_cellf(&t, "%d of %d, layers %lld to %lld", k->stage.number + 1, k->stage.of,
+                        (long long)k->stage.cut.first_layer + 1, (long long)k->stage.cut.last_layer + 1);
         if (k->state != COMPILE_DONE) {
             if (k->has_figures)
                 str_addf(&s, "does not fit: %s of %s needed, %s available", k->needed, k->needed_in, k->available);
@@ -439,6 +490,8 @@ static int print_cases(struct cli *cli, const struct compile *c, struct error *e
             table_number(&t, k->memory.code < 0 ? NAN : (double)k->memory.code / 1048576, NULL);
             table_number(&t, k->wall_s, NULL);
             time_cell(&t, k->floor_s);
+            if (divided)
+                time_cell(&t, k->collectives_s);
             table_number(&t, 100 * k->of_peak, NULL);
             time_cell(&t, k->predicted_s);
             table_cell(&t, main_arithmetic(k));
@@ -449,6 +502,8 @@ static int print_cases(struct cli *cli, const struct compile *c, struct error *e
         str_release(&s);
     }
     int rc = show(cli, &t, err);
+    if (!rc)
+        print_pipelines(cli, c);
     if (!rc)
         wrap_text(
             &cli->out,
@@ -567,7 +622,7 @@ static const struct option options[] = {
      .argument = "LAYOUT",
      .words = layout_words,
      .help = "divide a model over the target's devices: dp, fsdp, tp, tp+sp, ulysses, ring, or several, as in "
-             "fsdp=4,tp=2; one device's program when not given"},
+             "fsdp=4,tp=2 or pp=2,tp=4,mb=8; one device's program when not given"},
     {.name = "precision",
      .kind = OPTION_STRING,
      .choices = "default high highest",

@@ -11,9 +11,8 @@
 
 #include "base/interrupt.h"
 #include "base/threads.h"
-#include "ir/policy.h"
 #include "models/builtin.h"
-#include "plan/divide.h"
+#include "plan/layout.h"
 
 const char *compile_state_name(enum compile_state s)
 {
@@ -25,6 +24,32 @@ const char *compile_kind_name(enum compile_kind k)
 {
     static const char *const names[] = {"operation", "prefetch", "transfer", "collective", "wait", "loop"};
     return names[k];
+}
+
+// ---- A pipeline
+
+bool compile_pipeline(const struct compile *c, size_t i, struct compile_pipeline *out)
+{
+    const struct compile_stage *s = &c->cases[i].stage;
+    double predicted = 0;
+    if (s->of < 2 || s->number)
+        return false;
+    double turns = (double)s->microbatches + s->of - 1;
+    *out = (struct compile_pipeline){.bubble = (s->of - 1) / turns};
+    for (int k = 0; k < s->of; k++) {
+        const struct compile_case *stage = &c->cases[i + (size_t)k];
+        bool done = stage->state == COMPILE_DONE;
+        double handed = stage->stage.handed_s, floor = done ? stage->floor_s + handed : (double)NAN;
+        out->turn_s = isnan(floor) || floor > out->turn_s ? floor : out->turn_s;
+        predicted = !done || isnan(stage->predicted_s)        ? (double)NAN
+                    : stage->predicted_s + handed > predicted ? stage->predicted_s + handed
+                                                              : predicted;
+        if (isnan(out->turn_s) || isnan(predicted))
+            break;
+    }
+    out->floor_s = turns * out->turn_s;
+    out->predicted_s = turns * predicted;
+    return true;
 }
 
 // ---- The requirement
@@ -60,64 +85,6 @@ bool compile_met(const struct compile *c)
         }
     }
     return true;
-}
-
-// ---- The workload
-
-// The same product asks for as many passes as its precision says.
-static int set_precision(struct module *m, const char *name, struct error *err)
-{
-    static const char *const names[] = {"default", "high", "highest"};
-    int p = 0;
-    while (p < 3 && strcmp(names[p], name) != 0)
-        p++;
-    if (p == 3)
-        return error_set(err, ERR_USAGE, "--precision", "'%s' is not default, high or highest", name);
-    for (int i = 0; i < m->n_instructions; i++) {
-        if (m->instructions[i].op == OP_DOT)
-            m->instructions[i].dot.precision = (enum dot_precision)p;
-    }
-    return 0;
-}
-
-static int model_case(struct compile *c, struct compile_case *k, struct module *plain, struct error *err)
-{
-    struct module *m = arena_new(&k->arena, struct module, 1, err);
-    struct policy policy;
-    struct layout layout = layout_single();
-    struct divided divided;
-    int rc = m ? 0 : ERR_MEMORY;
-    if (!rc)
-        module_init(m, &k->arena, c->options.workload);
-    if (!rc && k->policy && !c->options.modules) {
-        rc = policy_parse(&policy, k->policy, err);
-        if (!rc)
-            rc = module_apply_policy(plain, &policy, false, m, err);
-    } else {
-        m = plain;
-    }
-    k->module = m;
-    if (!rc && c->options.precision)
-        rc = set_precision(m, c->options.precision, err);
-    if (!rc && c->options.layout)
-        rc = layout_parse(&layout, c->options.layout, k->target.devices, err);
-    if (!rc)
-        rc = divide_module(k->module, &layout, k->target.slices, &k->arena, &divided, err);
-    struct str text;
-    str_init(&text);
-    if (!rc) {
-        k->module = divided.module;
-        rc = module_print_divided(k->module, &divided.division, &text, err);
-    }
-    if (!rc) {
-        k->text_bytes = text.length;
-        k->text = arena_strndup(&k->arena, text.text, text.length, err);
-        rc = k->text ? 0 : ERR_MEMORY;
-    }
-    k->format = "mlir";
-    k->partitions = (int)(layout_devices(&layout) / layout.ways[LAYOUT_PP]);
-    str_release(&text);
-    return rc;
 }
 
 // ---- The cases
@@ -185,37 +152,67 @@ static void pick_flags(const struct choices *f, size_t which, struct compile_cas
     }
 }
 
+// Programs of a pipeline for a target; 1: it is none.
+static int stages_for(const struct compile_job *o, const char *name, int *stages, struct chip_target *t,
+                      struct error *err)
+{
+    struct layout l = layout_single();
+    int rc = chip_target_parse(name, t, err);
+    if (!rc && o->layout && !program_is(o->workload))
+        rc = layout_parse(&l, o->layout, t->devices, err);
+    if (!rc && o->modules && l.ways[LAYOUT_PP] > 1)
+        rc = error_set(err, ERR_USAGE, "--layout",
+                       "a pipeline is several programs, whose batch comes in parts: `assay compile` compiles them");
+    *stages = (int)l.ways[LAYOUT_PP];
+    return rc;
+}
+
+static int make_case(struct compile *c, const struct choices *flags, const char *target, size_t policy,
+                     size_t combination, int stage, int stages, struct error *err)
+{
+    const struct compile_job *o = &c->options;
+    struct compile_case *k = &c->cases[c->n_cases++];
+    arena_init(&k->arena);
+    k->target_name = target;
+    k->policy_number = policy;
+    k->policy = o->n_policies ? o->policies[policy] : NULL;
+    k->stage.number = stage;
+    k->stage.of = stages;
+    pick_flags(flags, combination, k);
+    int rc = chip_target_parse(target, &k->target, err);
+    bool nvidia = !rc && k->target.chip->vendor && strcmp(k->target.chip->vendor, "NVIDIA") == 0;
+    if (!rc && !k->target.chip->is_tpu && !nvidia)
+        rc = error_set(err, ERR_USAGE, "--target", "there is no compiler here for %s: TPUs and NVIDIA GPUs have one",
+                       target);
+    return rc;
+}
+
 static int make_cases(struct compile *c, struct error *err)
 {
     const struct compile_job *o = &c->options;
     struct choices flags = {.n_flags = 0};
-    int rc = read_flags(c, &flags, err);
+    int rc = read_flags(c, &flags, err), stages;
     if (rc)
         return rc;
-    size_t combinations = 1, policies = o->n_policies ? o->n_policies : 1;
+    size_t combinations = 1, policies = o->n_policies ? o->n_policies : 1, n = 0;
     for (size_t i = 0; i < flags.n_names && combinations <= COMPILE_MAX_CASES; i++)
         combinations *= alternatives(&flags, i);
-    if (combinations > COMPILE_MAX_CASES || o->n_targets > COMPILE_MAX_CASES || policies > COMPILE_MAX_CASES ||
-        o->n_targets * policies * combinations > COMPILE_MAX_CASES)
+    for (size_t t = 0; t < o->n_targets && !rc && n <= COMPILE_MAX_CASES; t++) {
+        struct chip_target target;
+        rc = stages_for(o, o->targets[t], &stages, &target, err);
+        n += rc || policies > COMPILE_MAX_CASES ? policies : policies * combinations * (size_t)stages;
+    }
+    if (!rc && n > COMPILE_MAX_CASES)
         return error_set(err, ERR_USAGE, "--sweep", "that is more than %d compilations", COMPILE_MAX_CASES);
-    size_t n = o->n_targets * policies * combinations;
-    c->cases = arena_new(&c->arena, struct compile_case, n, err);
+    c->cases = rc ? NULL : arena_new(&c->arena, struct compile_case, n, err);
     if (!c->cases)
-        return ERR_MEMORY;
-    for (size_t i = 0; i < n && !rc; i++) {
-        struct compile_case *k = &c->cases[i];
-        arena_init(&k->arena);
-        c->n_cases++;
-        k->target_name = o->targets[i / (policies * combinations)];
-        k->policy = o->n_policies ? o->policies[i / combinations % policies] : NULL;
-        pick_flags(&flags, i % combinations, k);
-        rc = chip_target_parse(k->target_name, &k->target, err);
-        bool nvidia = !rc && k->target.chip->vendor && strcmp(k->target.chip->vendor, "NVIDIA") == 0;
-        if (!rc && !k->target.chip->is_tpu && !nvidia)
-            rc = error_set(err, ERR_USAGE, "--target",
-                           "there is no compiler here for %s: TPUs and NVIDIA GPUs have one", k->target_name);
-        if (!rc && k->target.slices > 1)
-            rc = error_set(err, ERR_USAGE, "--target", "one slice is compiled for, not %d", k->target.slices);
+        return rc ? rc : ERR_MEMORY;
+    for (size_t t = 0; t < o->n_targets; t++) {
+        struct chip_target target;
+        stages_for(o, o->targets[t], &stages, &target, err);
+        for (size_t i = 0; i < policies * combinations * (size_t)stages && !rc; i++)
+            rc = make_case(c, &flags, o->targets[t], i / (size_t)stages / combinations,
+                           i / (size_t)stages % combinations, (int)(i % (size_t)stages), stages, err);
     }
     return rc;
 }
@@ -248,9 +245,8 @@ int compile_open(struct compile *c, const struct compile_job *o, struct error *e
     c->has_require = o->require != NULL;
     if (!rc)
         rc = make_cases(c, err);
-    for (size_t i = 0; i < c->n_cases && !rc && o->modules; i++) // a policy's cases stand behind one another
-        rc = model_case(c, &c->cases[i], o->modules[i / (c->n_cases / o->n_targets / o->n_policies) % o->n_policies],
-                        err);
+    for (size_t i = 0; i < c->n_cases && !rc && o->modules; i++)
+        rc = compile_case_model(c, &c->cases[i], o->modules[c->cases[i].policy_number], NULL, err);
     if (o->modules)
         return rc;
     bool program = program_is(o->workload);
@@ -270,7 +266,7 @@ int compile_open(struct compile *c, const struct compile_job *o, struct error *e
             struct compile_case *k = &c->cases[i];
             if (!c->fixed && !k->policy)
                 k->policy = "f32";
-            rc = model_case(c, k, plain, err);
+            rc = compile_case_model(c, k, plain, program ? NULL : &shape, err);
         }
     }
     return rc;

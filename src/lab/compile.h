@@ -15,6 +15,7 @@
 #include "ir/module.h"
 #include "lab/require.h"
 #include "models/program.h"
+#include "plan/stages.h"
 #include "worker/worker.h"
 
 enum { COMPILE_MAX_CASES = 256, COMPILE_MAX_FLAGS = 32 };
@@ -83,6 +84,10 @@ struct compile_op {
     // COMPILE_COLLECTIVE
     const char *collective, *groups; // "all-reduce"; how many of how many devices
     int64_t group_size;
+    int box[3];              // of the first group's devices: how many along each axis; 0: they are no box
+    int apart;               // neighbours of a group are that far apart
+    bool between;            // slices
+    double hops, contention; // of a permute: the longest way, and how many take the same link; 0: not known
     double wire_bytes;       // of the whole array
     const char *wire_reason; // why there is no wire time; NULL: there is
 };
@@ -94,6 +99,18 @@ struct compile_group {
     size_t ops;
 };
 
+struct compile_place {
+    int coordinates[3], slice;
+};
+
+// One of the programs that a pipeline is: its layers, and how the batch comes through it.
+struct compile_stage {
+    int number, of; // from 0; of 1: no pipeline
+    struct stage cut;
+    int64_t microbatches, sequences; // of the batch; in one of them, over all ways
+    double handed_s;                 // to the next stage; 0 behind the last, NAN: not known
+};
+
 struct compile_case {
     struct arena arena;
     // What is asked for.
@@ -102,6 +119,8 @@ struct compile_case {
     const char *policy; // NULL: the workload has its types
     struct worker_override flags[COMPILE_MAX_FLAGS];
     size_t n_flags;
+    size_t policy_number; // of those that were asked for
+    struct compile_stage stage;
     const struct module *module;       // NULL: a program of the user's
     int64_t first_weight, last_weight; // its arguments that are weights; last below first: none
     const char *text, *format;         // "mlir" or "hlo"
@@ -119,6 +138,7 @@ struct compile_case {
     const char *plugin_path, *plugin_version; // the second: the platform's
     char plugin_sha256[65];
     size_t n_devices;
+    struct compile_place *places; // of the devices, in order; NULL: not known
     const char *device_kind;
     double start_s, wall_s, cpu_s;    // to load plugin and topology; to compile
     double plain_wall_s, plain_cpu_s; // without the dump; NAN: not measured
@@ -151,6 +171,13 @@ struct compile_case {
     bool loops_unknown;
 };
 
+// A pipeline as a whole: m microbatches through p stages take m + p - 1 turns of the slowest.
+struct compile_pipeline {
+    double turn_s; // the longest floor of a stage with its hand-over; NAN: not known of every stage
+    double bubble; // share of the time in which a stage waits: (p - 1) / (m + p - 1)
+    double floor_s, predicted_s;
+};
+
 struct compile {
     struct arena arena;
     struct compile_job options;
@@ -169,6 +196,8 @@ int compile_open(struct compile *c, const struct compile_job *o, struct error *e
 // ERR_DEVICE when there is no plugin at all, or no case could be tried; ERR_INTERRUPTED.
 int compile_run(struct compile *c, struct error *err);
 void compile_close(struct compile *c);
+// Of the pipeline whose first stage is case i; false where none begins.
+bool compile_pipeline(const struct compile *c, size_t i, struct compile_pipeline *out);
 // Whether every case meets the requirement. The metrics: fits, floor_us, predicted_us, memory_bytes, code_bytes,
 // compile_s; a case without a number does not meet what is asked of it.
 bool compile_met(const struct compile *c);

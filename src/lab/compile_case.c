@@ -108,6 +108,7 @@ struct topology_names {
     struct str name, config, shape;
     struct worker_topology_option options[2];
     size_t n_options;
+    char slices[16];
 };
 
 // A TPU alone is a slice of one.
@@ -120,6 +121,10 @@ static void tpu_topology(const struct chip_target *t, struct topology_names *out
     // The chip table counts a v4 chip as one device, which is its two cores together.
     if (strcmp(t->chip->name, "v4") == 0)
         out->options[out->n_options++] = (struct worker_topology_option){"chip_config_name", "megacore"};
+    if (t->slices > 1) {
+        snprintf(out->slices, sizeof out->slices, "%d", t->slices);
+        out->options[out->n_options++] = (struct worker_topology_option){"num_slices", out->slices};
+    }
 }
 
 // GPUs of one host: slices x hosts x devices.
@@ -194,6 +199,8 @@ static int start(const struct compile *c, struct compile_case *k, const struct t
         k->n_devices = info.n_devices;
         if (!k->plugin_path || !k->plugin_version || !k->device_kind)
             rc = ERR_MEMORY;
+        else
+            rc = compile_case_places(k, info.devices, info.n_devices, err);
     }
     topology_names_release(&names);
     environment_release(&env);

@@ -269,11 +269,6 @@ struct walk {
     struct error *err;
 };
 
-static bool starts(const struct hlo_instruction *in, const char *text)
-{
-    return slice_starts_with(in->opcode, text);
-}
-
 static bool ends(const struct hlo_instruction *in, const char *text)
 {
     return slice_ends_with(in->opcode, text);
@@ -290,34 +285,6 @@ static bool is_name(const struct hlo_instruction *in)
             return true;
     }
     return false;
-}
-
-static const char *collective_name(const struct hlo_instruction *in)
-{
-    static const char *const names[] = {"all-reduce",         "all-gather",           "reduce-scatter",   "all-to-all",
-                                        "collective-permute", "collective-broadcast", "ragged-all-to-all"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (starts(in, names[i]) && !ends(in, "-done"))
-            return names[i];
-    }
-    return NULL;
-}
-
-// The collective that an instruction is, or that its fusion holds; *of is the instruction itself.
-static const char *collective_of(const struct hlo_instruction *in, const struct hlo_instruction **of)
-{
-    const char *name = collective_name(in);
-    *of = in;
-    for (size_t c = 0; c < in->n_called && !name && (hlo_is(in, "fusion") || starts(in, "async-")); c++) {
-        for (size_t i = 0; i < in->called[c]->n_instructions && !name; i++) {
-            *of = &in->called[c]->instructions[i];
-            name = collective_name(*of);
-            // The optimiser fuses the sum and the slice of what each device keeps into one.
-            if (name && strcmp(name, "all-reduce") == 0 && hlo_is(in->called[c]->root, "dynamic-slice"))
-                name = "reduce-scatter";
-        }
-    }
-    return name;
 }
 
 static const char *copied(struct arena *a, struct slice s, struct error *err)
@@ -417,28 +384,6 @@ static int read_config(struct walk *w, struct compile_op *op, const struct hlo_i
     return op->strategy ? 0 : ERR_MEMORY;
 }
 
-static int describe_collective(struct walk *w, struct compile_op *op, const struct hlo_instruction *of,
-                               struct error *err)
-{
-    struct hlo_attributes a;
-    struct hlo_numbers *lists;
-    size_t n;
-    int rc = hlo_attributes_read(&a, &w->k->hlo, of, w->scratch, err);
-    struct error bad = {0};
-    if (rc)
-        return rc;
-    if (hlo_groups_list(&a.groups, w->scratch, &lists, &n, &bad))
-        n = 0;
-    op->group_size = n ? (int64_t)lists[0].n : a.groups.size > 0 ? a.groups.size : w->k->partitions;
-    op->groups = arena_printf(&w->k->arena, err, "%zu of %lld", n ? n : 1, (long long)op->group_size);
-    // The whole array: what a gather makes, what the others take.
-    bool gather = op->collective && strcmp(op->collective, "all-gather") == 0;
-    op->wire_bytes = gather ? (double)hlo_shape_bytes(first_result(&of->shape)) : 0;
-    for (size_t i = 0; i < of->n_operands && op->wire_bytes == 0; i++)
-        op->wire_bytes += (double)hlo_shape_bytes(&of->operands[i]->shape);
-    return op->groups ? 0 : ERR_MEMORY;
-}
-
 // Where in the model an operation is, and the row of the report: our own modules know, of others the name tells it.
 static int take_scope(struct compile_case *k, struct compile_op *op, struct error *err)
 {
@@ -475,6 +420,15 @@ static void take_code(struct walk *w, struct compile_op *op)
     c->used = true;
 }
 
+static int transfer(struct walk *w, const struct hlo_instruction *in, struct compile_op *op)
+{
+    struct hlo_attributes a;
+    int rc = hlo_attributes_read(&a, &w->k->hlo, in, w->scratch, w->err);
+    op->collective = rc ? NULL : compile_between_slices(in, &a);
+    op->between = op->collective != NULL;
+    return rc;
+}
+
 static int add_op(struct walk *w, const struct hlo_instruction *in, double runs, bool unknown, int depth)
 {
     struct compile_case *k = w->k;
@@ -503,8 +457,12 @@ static int add_op(struct walk *w, const struct hlo_instruction *in, double runs,
                               .matrix_s = NAN,
                               .passes = NAN,
                               .strategy = ""};
-    op->collective = collective_of(in, &of);
+    op->collective = compile_collective_of(in, &of);
+    int rc = 0;
+    if (hlo_is(in, "send") || hlo_is(in, "recv"))
+        rc = transfer(w, in, op);
     bool start = ends(in, "-start"), done = ends(in, "-done") || ends(in, "-update");
+    done |= op->between && hlo_is(in, "send"); // counted where it arrives
     if (hlo_is(in, "while"))
         op->kind = COMPILE_LOOP;
     else if (done)
@@ -518,11 +476,12 @@ static int add_op(struct walk *w, const struct hlo_instruction *in, double runs,
     op->what = copied(&k->arena, hlo_category(in), w->err);
     if (!op->name || !op->what)
         return ERR_MEMORY;
-    int rc = take_scope(k, op, w->err);
+    if (!rc)
+        rc = take_scope(k, op, w->err);
     if (!rc)
         rc = read_config(w, op, in, w->err);
     if (!rc && op->kind == COMPILE_COLLECTIVE)
-        rc = describe_collective(w, op, of, w->err);
+        rc = compile_collective_describe(k, op, of, w->scratch, w->err);
     if (rc)
         return rc;
     struct hlo_cost cost = {0};

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "lab/compile_part.h"
-#include "plan/collective.h"
 
 // ---- Arithmetic
 
@@ -83,41 +82,6 @@ int compile_case_arithmetic(struct compile_case *k, struct compile_op *op, struc
 }
 
 // ---- Floors
-
-static bool is_collective(const struct compile_op *op, const char *name)
-{
-    return op->collective && strcmp(op->collective, name) == 0;
-}
-
-// Wire time by the links that the slice has. A group that is a part of the slice is given the links of all of it.
-static int price_collective(const struct compile_case *k, struct compile_op *op, struct arena *a, struct error *err)
-{
-    struct network n;
-    struct error unknown = {0};
-    int per_chip = k->target.chip->devices_per_chip;
-    if (!k->target.chip->is_tpu) {
-        op->wire_reason = "no time is predicted for GPUs";
-        return 0;
-    }
-    if (network_of(&k->target, &n, &unknown)) {
-        op->wire_reason = arena_strdup(a, unknown.message, err);
-        return op->wire_reason ? 0 : ERR_MEMORY;
-    }
-    n.chips = (int)((op->group_size + per_chip - 1) / per_chip);
-    if (n.chips < 2)
-        op->wire_reason = "the devices of one chip exchange without a link";
-    else if (is_collective(op, "all-reduce"))
-        op->floor_s = collective_cost(&n, COLLECTIVE_ALL_REDUCE, op->wire_bytes, 1).topology_s;
-    else if (is_collective(op, "all-gather"))
-        op->floor_s = collective_cost(&n, COLLECTIVE_ALL_GATHER, op->wire_bytes, 1).topology_s;
-    else if (is_collective(op, "reduce-scatter"))
-        op->floor_s = collective_cost(&n, COLLECTIVE_REDUCE_SCATTER, op->wire_bytes, 1).topology_s;
-    else if (is_collective(op, "all-to-all")) // the array of one device: all of them are exchanged
-        op->floor_s = collective_cost(&n, COLLECTIVE_ALL_TO_ALL, op->wire_bytes * n.chips, 1).topology_s;
-    else // handed on once, over one link
-        op->floor_s = op->wire_bytes / n.link;
-    return 0;
-}
 
 // The published rate of what a matrix unit multiplies, FLOP/s of a device; NAN where none is. Values of 32 bits are
 // rounded to bf16 as they enter, so they pass at most as fast.
@@ -251,7 +215,7 @@ int compile_case_floors(const struct compile *c, struct compile_case *k, struct 
     for (size_t i = 0; i < k->n_ops; i++) {
         struct compile_op *op = &k->ops[i];
         price_op(k, op, bytes_per_s);
-        int rc = op->kind == COMPILE_COLLECTIVE ? price_collective(k, op, &k->arena, err) : 0;
+        int rc = op->kind == COMPILE_COLLECTIVE ? compile_collective_price(k, op, err) : 0;
         if (rc)
             return rc;
         coded |= op->code != NULL;

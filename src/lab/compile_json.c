@@ -186,6 +186,7 @@ static void write_op(const struct compile_op *op, struct jw *w)
         jw_kv_string(w, "collective", op->collective);
         jw_kv_string(w, "groups", op->groups);
         jw_kv_int(w, "group_size", op->group_size);
+        jw_kv_bool(w, "between_slices", op->between);
         jw_kv_double(w, "wire_bytes", op->wire_bytes);
         jw_kv_string(w, "no_wire_time", op->wire_reason);
     }
@@ -209,6 +210,50 @@ static void write_groups(const struct compile_case *k, struct jw *w)
     jw_array_end(w);
 }
 
+static void write_stage(const struct compile_case *k, struct jw *w)
+{
+    const struct compile_stage *s = &k->stage;
+    jw_key(w, "stage");
+    if (s->of < 2) {
+        jw_null(w);
+        return;
+    }
+    jw_object(w);
+    jw_kv_int(w, "number", s->number + 1);
+    jw_kv_int(w, "of", s->of);
+    jw_kv_int(w, "first_layer", s->cut.first_layer);
+    jw_kv_int(w, "last_layer", s->cut.last_layer);
+    quantity_json_derived(w, "handed_bytes", s->cut.handed_bytes, "B", "what the next stage takes, of one microbatch");
+    quantity_json_derived(w, "handed", s->handed_s * 1e6, "us",
+                          "a device's share of it over one link, or between slices");
+    jw_object_end(w);
+}
+
+static void write_pipelines(const struct compile *c, struct jw *w)
+{
+    struct compile_pipeline p;
+    jw_key(w, "pipelines");
+    jw_array(w);
+    for (size_t i = 0; i < c->n_cases; i++) {
+        const struct compile_case *k = &c->cases[i];
+        if (!compile_pipeline(c, i, &p))
+            continue;
+        const char *turns = "(microbatches + stages - 1) x the slowest stage and its hand-over";
+        jw_object(w);
+        jw_kv_uint(w, "first_case", i);
+        jw_kv_int(w, "stages", k->stage.of);
+        jw_kv_int(w, "microbatches", k->stage.microbatches);
+        jw_kv_int(w, "sequences", k->stage.sequences);
+        quantity_json_derived(w, "bubble", p.bubble, "1", "(stages - 1) / (microbatches + stages - 1)");
+        quantity_json_derived(w, "turn", p.turn_s * 1e6, "us",
+                              "the longest compiler floor of a stage and its hand-over");
+        quantity_json_derived(w, "floor", p.floor_s * 1e6, "us", turns);
+        quantity_json_derived(w, "predicted", p.predicted_s * 1e6, "us", turns);
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+}
+
 static void write_case(const struct compile_case *k, struct jw *w)
 {
     jw_object(w);
@@ -218,6 +263,7 @@ static void write_case(const struct compile_case *k, struct jw *w)
     jw_kv_uint(w, "devices", k->n_devices);
     jw_kv_int(w, "partitions", k->partitions);
     jw_kv_string(w, "policy", k->policy);
+    write_stage(k, w);
     jw_key(w, "flags");
     jw_object(w);
     for (size_t i = 0; i < k->n_flags; i++)
@@ -267,5 +313,6 @@ void compile_json(const struct compile *c, struct jw *w)
     for (size_t i = 0; i < c->n_cases; i++)
         write_case(&c->cases[i], w);
     jw_array_end(w);
+    write_pipelines(c, w);
     jw_object_end(w);
 }

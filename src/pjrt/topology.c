@@ -105,9 +105,18 @@ static int compile(struct program *p, struct topology *t, const void *code, size
     int rc = compile_options_check(options, t->info.device_count, err);
     if (rc)
         return rc;
+    // Several devices are said one by one, in the topology's order: over several slices the default is of no use.
+    int *ids = NULL, count = options->num_replicas * options->num_partitions;
+    if (count > 1) {
+        ids = arena_new(&p->arena, int, (size_t)count, err);
+        if (!ids)
+            return ERR_MEMORY;
+        for (int i = 0; i < count; i++)
+            ids[i] = t->info.devices[i].id;
+    }
     struct str encoded;
     str_init(&encoded);
-    compile_options_encode(&encoded, options, NULL);
+    compile_options_encode(&encoded, options, ids);
     rc = str_check(&encoded, err);
     PJRT_ARGS(p->plugin, PJRT_Program, source);
     source->code = (char *)code; // read only: the field serves output, too

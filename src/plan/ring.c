@@ -355,7 +355,8 @@ static int rewrite_attention(struct maker *k, const struct instruction *in, int 
 {
     struct attention_product qk, pv;
     struct builder *b = &k->w.b;
-    find(k, in);
+    if (!find(k, in) || !k->qk)
+        return error_set(k->err, ERR_INTERNAL, in->scope, "was attention, and is none now");
     attention_product(k->m, k->qk, &qk);
     attention_product(k->m, k->pv, &pv);
     int rc = check(k, &qk, &pv);

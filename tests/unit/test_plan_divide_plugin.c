@@ -2,6 +2,7 @@
 // Divided programs make what the undivided ones make: on eight virtual devices of the CPU, whose partitioner is the one
 // that TPUs have, for every layout and every kind of model.
 #include "plan/divide.h"
+#include "plan/stages.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -113,7 +114,7 @@ static int build(const struct divide_case *c, struct module *m, struct error *er
     struct bert bert;
     bool fixed;
     static const struct decoder_config decoder = {.hidden = 32,
-                                                  .layers = 1,
+                                                  .layers = 3,
                                                   .heads = 16,
                                                   .kv_heads = 8,
                                                   .head_dim = 8,
@@ -151,7 +152,8 @@ static uint32_t *values_of(const struct module *m, int i, struct random_numpy *r
     const struct shape *s = &m->instructions[p->instruction].shape;
     int64_t n = shape_elements(s);
     uint32_t *v = malloc((size_t)n * 4);
-    REQUIRE(v);
+    if (!v)
+        abort();
     if (s->dtype == DT_F32) {
         random_numpy_standard_normal_f32(random, (float *)v, (size_t)n);
         for (int64_t k = 0; k < n && p->role == ROLE_WEIGHT; k++)
@@ -296,6 +298,98 @@ static void run(struct rig *r, const struct divide_case *c)
         free(whole[i]);
         free(outs[i]);
     }
+    arena_release(&a);
+}
+
+// ---- Pipelines
+
+// Stages one after the other, each with what the one before hands on.
+static void run_stages(const struct divide_case *c, int stages)
+{
+    struct rig r;
+    struct arena a;
+    struct module m;
+    struct error err = {0};
+    struct random_numpy random;
+    random_numpy_seed(&random, 7);
+    arena_init(&a);
+    module_init(&m, &a, "m");
+    REQUIRE(rig_open(&r, pjrt_test_plugin(false), 1));
+    REQUIRE_OK(build(c, &m, &err), &err);
+    uint32_t *args[256];
+    void *whole[64], *handed[8][64] = {{NULL}};
+    const char *names[64] = {NULL};
+    for (int i = 0; i < m.n_parameters; i++)
+        args[i] = values_of(&m, i, &random);
+    struct program *p = ir_compile(&r, &m);
+    REQUIRE(p && ir_run(&r, p, &m, (const void *const *)args, whole));
+    program_free(p);
+    int n_handed = 0, compared = 0;
+    for (int s = 0; s < stages; s++) {
+        struct module part;
+        struct stage info;
+        const void *in[256];
+        module_init(&part, &a, "stage");
+        REQUIRE_OK(stage_module(&m, stages, s, &part, &info, &err), &err);
+        CHECK(part.n_parameters < m.n_parameters); // its own weights
+        for (int i = 0; i < part.n_parameters; i++) {
+            const char *name = part.parameters[i].name;
+            in[i] = NULL;
+            for (int k = 0; k < n_handed; k++)
+                in[i] = strcmp(names[k], name) == 0 ? handed[s - 1][k] : in[i];
+            for (int k = 0; k < m.n_parameters; k++)
+                in[i] = strcmp(m.parameters[k].name, name) == 0 ? args[k] : in[i];
+            REQUIRE(in[i]);
+        }
+        p = ir_compile(&r, &part);
+        REQUIRE(p && ir_run(&r, p, &part, in, handed[s]));
+        program_free(p);
+        n_handed = part.n_results;
+        for (int i = 0; i < part.n_results; i++) {
+            names[i] = part.result_names[i];
+            for (int k = 0; k < m.n_results; k++) {
+                if (strcmp(m.result_names[k], names[i]) != 0)
+                    continue;
+                const struct shape *shape = &m.instructions[m.results[k]].shape;
+                double difference = 0;
+                for (int64_t e = 0; e < shape_elements(shape); e++)
+                    difference = fmax(difference, fabs(ir_element(shape->dtype, handed[s][i], e) -
+                                                       ir_element(shape->dtype, whole[k], e)));
+                CHECK(difference < 1e-4); // fused elsewhere: roundings of values near one
+                compared++;
+            }
+        }
+    }
+    CHECK_INT(compared, m.n_results);
+    for (int s = 0; s < stages; s++)
+        for (int i = 0; i < 64; i++)
+            free(handed[s][i]);
+    for (int i = 0; i < m.n_parameters; i++)
+        free(args[i]);
+    for (int i = 0; i < m.n_results; i++)
+        free(whole[i]);
+    rig_close(&r);
+    arena_release(&a);
+}
+
+TEST(plan_stages_plugin)
+{
+    run_stages(&(struct divide_case){.model = BERT, .batch = 2}, 2);
+    run_stages(&(struct divide_case){.model = DECODER, .batch = 2}, 3);
+}
+
+TEST(plan_stages_refuse)
+{
+    struct arena a;
+    struct module m, part;
+    struct stage info;
+    struct error err = {0};
+    arena_init(&a);
+    module_init(&m, &a, "m");
+    module_init(&part, &a, "part");
+    REQUIRE_OK(build(&(struct divide_case){.model = BERT, .batch = 2}, &m, &err), &err);
+    CHECK_ERROR(stage_module(&m, 3, 0, &part, &info, &err), ERR_USAGE, "more stages than the model has layers, 2",
+                &err);
     arena_release(&a);
 }
 
