@@ -71,7 +71,7 @@ const char *compile_between_slices(const struct hlo_instruction *in, const struc
 static int number_behind(const char *text, const char *key)
 {
     const char *at = strstr(text, key);
-    return at ? atoi(at + strlen(key)) : -1;
+    return at ? (int)strtol(at + strlen(key), NULL, 10) : -1;
 }
 
 int compile_case_places(struct compile_case *k, const struct worker_device *devices, size_t n, struct error *err)
