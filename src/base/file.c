@@ -199,14 +199,32 @@ int fd_write_all(int fd, const void *bytes, size_t n, const char *where, struct 
     return 0;
 }
 
+// The file beside `path` that becomes it; its descriptor.
+static int create_temporary(const char *path, char temporary[1100], struct error *err)
+{
+    if (snprintf(temporary, 1100, "%s.tmp-%ld", path, (long)getpid()) >= 1100)
+        return error_set(err, ERR_IO, path, "the path is too long");
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    return fd < 0 ? error_set(err, ERR_IO, path, "cannot be created: %s", strerror(errno)) : fd;
+}
+
+int file_can_be_written(const char *path, struct error *err)
+{
+    char temporary[1100];
+    int fd = create_temporary(path, temporary, err);
+    if (fd < 0)
+        return fd;
+    close(fd);
+    unlink(temporary);
+    return 0;
+}
+
 int file_write(const char *path, const void *bytes, size_t n, struct error *err)
 {
     char temporary[1100];
-    if (snprintf(temporary, sizeof temporary, "%s.tmp-%ld", path, (long)getpid()) >= (int)sizeof temporary)
-        return error_set(err, ERR_IO, path, "the path is too long");
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int fd = create_temporary(path, temporary, err);
     if (fd < 0)
-        return error_set(err, ERR_IO, path, "cannot be created: %s", strerror(errno));
+        return fd;
     int rc = fd_write_all(fd, bytes, n, path, err);
     if (!rc && fsync(fd) != 0)
         rc = error_set(err, ERR_IO, path, "cannot be synced: %s", strerror(errno));

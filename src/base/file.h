@@ -56,6 +56,9 @@ int file_read_stream(struct str *out, const char *path, size_t max_bytes, struct
 int fd_read_all(struct str *out, int fd, size_t max_bytes, const char *where, struct error *err);
 // Writes all n bytes to `path`: a temporary file beside it, synced, then renamed over it. ERR_IO when the disk is full.
 int file_write(const char *path, const void *bytes, size_t n, struct error *err);
+// Whether file_write could begin: creates its temporary file and removes it again. For work that takes long and would
+// only then find that its result has no place. ERR_IO as above.
+int file_can_be_written(const char *path, struct error *err);
 // Writes everything, through short writes and EINTR. `where` is for the message.
 int fd_write_all(int fd, const void *bytes, size_t n, const char *where, struct error *err);
 bool file_exists(const char *path);

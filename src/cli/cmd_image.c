@@ -89,6 +89,18 @@ static int print_text(struct cli *cli, const struct image_run *r, struct error *
     return rc ? rc : str_check(&cli->out, err);
 }
 
+enum { CUT_SHOWN = 200 }; // bytes
+
+static void say_cut(struct cli *cli, const struct image_run *r)
+{
+    size_t n = r->cut.length > CUT_SHOWN ? CUT_SHOWN : r->cut.length;
+    const char *text = str_text(&r->cut);
+    while (n < r->cut.length && n && ((unsigned char)text[n] & 0xc0) == 0x80) // not inside a character
+        n--;
+    cli_note(cli, "the prompt was cut at %lld tokens, its last %zu and the template's end are gone: \"%.*s%s\"",
+             (long long)r->max_tokens, r->prompt.cut_prompt, (int)n, text, n < r->cut.length ? "..." : "");
+}
+
 // What a person should know before it takes minutes.
 static void say(struct cli *cli, const struct image_run *r)
 {
@@ -100,8 +112,7 @@ static void say(struct cli *cli, const struct image_run *r)
     if (r->prompt.invalid_utf8)
         cli_note(cli, "the prompt holds %zu sequences that are not UTF-8", r->prompt.invalid_utf8);
     if (r->prompt.cut_prompt)
-        cli_note(cli, "the prompt was cut at %lld tokens, its last %zu and the template's end are gone: \"%s\"",
-                 (long long)r->max_tokens, r->prompt.cut_prompt, str_text(&r->cut));
+        say_cut(cli, r);
     else if (r->prompt.cut_template)
         cli_note(cli, "the prompt is whole, but %zu of the template's tokens behind it were cut at %lld",
                  r->prompt.cut_template, (long long)r->max_tokens);
@@ -143,7 +154,7 @@ static int run(struct cli *cli, struct error *err)
     };
     o.klein.worker.kernels = cli_wants_kernels(cli);
     o.n_references = cli_strings(cli, "reference", &o.references);
-    if (!o.klein.weights.weights)
+    if (!o.klein.weights.weights || !*o.klein.weights.weights)
         return error_set(err, ERR_USAGE, "--weights",
                          "is missing: a folder in diffusers' layout, a .safetensors file, or random:SEED");
     if (!o.output)

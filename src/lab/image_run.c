@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lab/image_run.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "io/image.h"
 #include "lab/image_part.h"
 #include "num/convert.h"
@@ -21,30 +19,25 @@ const char *image_run_random(const struct image_run *r)
 
 // ---- what is looked at first
 
-// Where the files will lie must be a folder that can be written to: minutes later it is too late to say so.
+// It must be possible to create the files: minutes later it is too late to say so.
 static int check_output(struct image_run *r, struct error *err)
 {
-    const char *path = r->options->output, *slash = strrchr(path, '/');
-    size_t n = strlen(path);
-    if (n < 5 || strcasecmp(path + n - 4, ".png") != 0)
-        return error_set(err, ERR_USAGE, "-o", "'%s' does not end in .png, and no other format is written", path);
-    char *folder =
-        slash ? arena_strndup(&r->arena, path, (size_t)(slash - path) + 1, err) : arena_strdup(&r->arena, ".", err);
-    if (!folder)
-        return ERR_MEMORY;
-    if (dir_exists(path))
-        return error_set(err, ERR_USAGE, "-o", "'%s' is a folder", path);
-    if (access(folder, W_OK | X_OK) != 0)
-        return error_set(err, ERR_IO, path, "cannot be written: %s", strerror(errno));
+    const char *given = r->options->output, *path = given;
+    size_t n = strlen(given);
+    if (n < 5 || strcasecmp(given + n - 4, ".png") != 0)
+        return error_set(err, ERR_USAGE, "-o", "'%s' does not end in .png, and no other format is written", given);
+    if (dir_exists(given))
+        return error_set(err, ERR_USAGE, "-o", "'%s' is a folder", given);
     int64_t batch = r->options->klein.batch ? r->options->klein.batch : 1;
     for (int64_t i = 0; i < batch && i < KLEIN_MAX_BATCH; i++) {
-        r->paths[i] = batch == 1
-                          ? path
-                          : arena_printf(&r->arena, err, "%.*s-%" PRId64 "%s", (int)(n - 4), path, i + 1, path + n - 4);
+        r->paths[i] =
+            batch == 1 ? given
+                       : arena_printf(&r->arena, err, "%.*s-%" PRId64 "%s", (int)(n - 4), given, i + 1, given + n - 4);
         if (!r->paths[i])
             return ERR_MEMORY;
+        path = r->paths[i];
     }
-    return 0;
+    return file_can_be_written(path, err); // the last, whose name is the longest
 }
 
 static int read_reference(struct image_run *r, int i, struct error *err)
