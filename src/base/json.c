@@ -227,12 +227,23 @@ void jw_kv_slice(struct jw *w, const char *key, struct slice s)
         jw_null(w);
 }
 
+// The library's words for a fault; one of them names an option of its own.
+static const char *fault(const json_error_t *je)
+{
+    return strstr(je->text, "JSON_ALLOW_NUL") ? "\\u0000 is not allowed in a text" : je->text;
+}
+
 json_t *json_parse(const char *text, size_t n, const char *name, struct error *err)
 {
     json_error_t je;
     json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &je);
-    if (!root)
-        error_set(err, ERR_INPUT, name, "not valid JSON at line %d, column %d: %s", je.line, je.column, je.text);
+    size_t blanks = 0;
+    while (!root && blanks < n && strchr(" \t\r\n", text[blanks]) && text[blanks])
+        blanks++;
+    if (!root && blanks == n)
+        error_set(err, ERR_INPUT, name, "not valid JSON: it is empty");
+    else if (!root)
+        error_set(err, ERR_INPUT, name, "not valid JSON at line %d, column %d: %s", je.line, je.column, fault(&je));
     return root;
 }
 

@@ -24,7 +24,7 @@ static void add_shape(struct str *out, const int *shape, int dims)
         str_addf(out, "%s%d", i ? "x" : "", shape[i]);
 }
 
-static int bad_shape(const struct chip *chip, const char *text, struct error *err)
+static int bad_shape(const struct chip *chip, const char *text, bool right_extents, struct error *err)
 {
     if (!chip->torus_dims)
         return error_set(err, ERR_USAGE, text, "the shape must be a number of chips, as in %s:8", chip->name);
@@ -34,8 +34,12 @@ static int bad_shape(const struct chip *chip, const char *text, struct error *er
         str_addf(&list, "%s%s", i ? ", " : "", chip->slices[i]);
     if (list.length && chip->torus_dims == 3)
         str_addf(&list, ", and larger ones of multiples of 4, smallest first");
-    error_set(err, ERR_USAGE, text, "a slice of %s has %d extents, as in %s:%s%s%s", chip->name, chip->torus_dims,
-              chip->name, chip->torus_dims == 2 ? "2x4" : "2x2x2", list.length ? "; there are " : "", str_text(&list));
+    if (right_extents)
+        error_set(err, ERR_USAGE, text, "there is no such slice of %s; there are %s", chip->name, str_text(&list));
+    else
+        error_set(err, ERR_USAGE, text, "a slice of %s has %d extents, as in %s:%s%s%s", chip->name, chip->torus_dims,
+                  chip->name, chip->torus_dims == 2 ? "2x4" : "2x2x2", list.length ? "; there are " : "",
+                  str_text(&list));
     str_release(&list);
     return ERR_USAGE;
 }
@@ -74,12 +78,12 @@ static int parse_shape(const char *text, const char *p, struct chip_target *t, s
         p++; // the ':' or the 'x'
         int extent = number(&p, MOST_CHIPS);
         if (extent < 1 || extent > MOST_CHIPS / t->chips || (*p && *p != 'x' && *p != '*') || t->dims == extents)
-            return bad_shape(t->chip, text, err);
+            return bad_shape(t->chip, text, false, err);
         t->shape[t->dims++] = extent;
         t->chips *= extent;
     }
     if (t->dims && t->dims != extents)
-        return bad_shape(t->chip, text, err);
+        return bad_shape(t->chip, text, false, err);
     if (!*p)
         return 0;
     p++; // the '*'
@@ -182,7 +186,7 @@ int chip_target_parse(const char *text, struct chip_target *out, struct error *e
     if (chip == &chips_local_row && out->chips > 1)
         return error_set(err, ERR_USAGE, text, "`local` is this machine, one chip");
     if (out->dims && chip->torus_dims && !shape_exists(chip, out->shape))
-        return bad_shape(chip, text, err);
+        return bad_shape(chip, text, true, err);
     if (out->chips > MOST_CHIPS / out->slices)
         return error_set(err, ERR_USAGE, text, "is more than %d chips", (int)MOST_CHIPS);
     out->chips *= out->slices;

@@ -610,12 +610,12 @@ static const struct option options[] = {
      .kind = OPTION_STRINGS,
      .argument = "TARGET",
      .words = chip_words,
-     .help = "chip and shape: v6e:2x4, tpu7x (one chip), h100; again for more"},
+     .help = "chip and shape: v6e:2x4, tpu7x (one chip), h100"},
     {.name = "policy",
      .kind = OPTION_STRINGS,
      .argument = "POLICY",
      .words = policy_words,
-     .help = "a preset or a spelled-out policy; again for more; when not given, models are in f32 and programs as they "
+     .help = "a preset or a spelled-out policy; when not given, models are in f32 and programs as they "
              "are"},
     {.name = "layout",
      .kind = OPTION_STRING,
@@ -631,7 +631,7 @@ static const struct option options[] = {
     {.name = "flag",
      .kind = OPTION_STRINGS,
      .argument = "NAME=VALUE",
-     .help = "an option of the compiler, as in xla_tpu_scoped_vmem_limit_kib=65536; again for more"},
+     .help = "an option of the compiler, as in xla_tpu_scoped_vmem_limit_kib=65536"},
     {.name = "sweep", .kind = OPTION_FLAG, .help = "flags of one name are alternatives: every combination is compiled"},
     OPTION_BATCH(NULL, "texts in one run; the workload's own when not given"),
     OPTION_SEQ(NULL, "tokens per text; the workload's own when not given"),

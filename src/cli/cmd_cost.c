@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/wrap.h"
@@ -49,7 +50,7 @@ static int read_way(struct cli *cli, const char *text, double items, struct spen
     way->items = items;
     if (!way->target)
         return ERR_MEMORY;
-    if (value[0] != '.' && (value[0] < '0' || value[0] > '9'))
+    if (dir_exists(value) || !strchr("-.0123456789", value[0]))
         return read_run(cli, value, &way->run, err);
     char *end;
     double s = strtod(value, &end);

@@ -448,6 +448,17 @@ static int print_predictions(struct cli *cli, const struct price *p, struct erro
     return rc;
 }
 
+// Whether some chip publishes no rate for what is multiplied.
+static bool lacks_rate(struct price *p)
+{
+    for (size_t k = 0; k < p->n_chips; k++) {
+        struct floor f;
+        if (price_floor(p, p->n_rows, k, &f, NULL) == 0 && isnan(f.time.value))
+            return true;
+    }
+    return false;
+}
+
 static int print_text(struct cli *cli, struct price *p, struct error *err)
 {
     int rc = print_rows(cli, p, err);
@@ -470,6 +481,8 @@ static int print_text(struct cli *cli, struct price *p, struct error *err)
             "A row's floor is the longer of product FLOP over peak (c) and bytes over bandwidth (m) on one device, the "
             "row a kernel of its own; merged, rows without products are made inside those beside them. Element-wise "
             "work has no published rate and is not in it.");
+    if (p->policy && lacks_rate(p))
+        str_add(&note, " Where a chip has no rate for a type, another --policy may have one, as bf16 does.");
     wrap_text(&cli->out, str_text(&note), 0, 0, cli->width);
     const char *more = p->note ? p->note : price_note(p);
     if (more) { // which may have names of a file

@@ -61,7 +61,7 @@
 #define OPTION_TARGETS                                                                                                 \
     {.name = "target", .kind = OPTION_STRINGS, .argument = "TARGET", .words = chip_words,                              \
      .help = "chip and shape (v6e:2x4, tpu7x): three predictions side by side, by its sheet, by its compiler ahead of " \
-             "time, by what was measured; again for more"}
+             "time, by what was measured"}
 #define OPTION_CALIBRATION                                                                                             \
     {.name = "calibration", .kind = OPTION_STRING, .argument = "RECORD", .complete = COMPLETE_FILE,                    \
      .help = "rates that were measured: the record of `assay bench --calibrate`, or its calibration.json; floors by "  \

@@ -106,13 +106,15 @@ static int put_number(const struct option *o, struct option_value *v, const char
 {
     bool bounded = o->min < o->max;
     if (o->kind == OPTION_INT) {
+        size_t sign = text[0] == '-' || text[0] == '+', digits = strspn(text + sign, "0123456789");
         if (!parse_i64(text, &v->integer))
-            return error_set(err, ERR_USAGE, shown, "\"%s\" is not a whole number", text);
+            return error_set(err, ERR_USAGE, shown, "\"%s\" is %s", text,
+                             digits && !text[sign + digits] ? "too large a number" : "not a whole number");
         v->number = (double)v->integer;
     } else if (!parse_double(text, &v->number))
         return error_set(err, ERR_USAGE, shown, "\"%s\" is not a number", text);
     if (bounded && (v->number < o->min || v->number > o->max))
-        return error_set(err, ERR_USAGE, shown, "%s is not between %.17g and %.17g", text, o->min, o->max);
+        return error_set(err, ERR_USAGE, shown, "%s is not between %.16g and %.16g", text, o->min, o->max);
     return 0;
 }
 

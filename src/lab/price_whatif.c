@@ -259,7 +259,8 @@ int price_what_ifs(struct price *p, size_t chip, struct what_ifs *out, struct er
     if (rc)
         return rc;
     if (isnan(out->now.time[WHOLE_ROWS].value))
-        return error_set(err, ERR_INPUT, out->chip->name, "%s: nothing can be compared",
+        return error_set(err, ERR_INPUT, out->chip->name,
+                         "%s: nothing can be compared; another --policy has a rate, as bf16 does",
                          out->now.time[WHOLE_ROWS].source);
     eight_bits(&k);
     merging(&k);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "models/arch.h"
 #include "models/bert.h"
 #include "models/block.h"
 #include "models/flux2.h"
@@ -138,8 +139,13 @@ int model_module(const char *workload, const struct model_shape *shape, struct m
         bert_minilm(&bert);
         return bert_module(&bert, &how, m, err);
     }
-    if (!dir_exists(workload))
-        return error_set(err, ERR_INPUT, workload, "is neither a model directory nor one of " NAMES);
+    if (!dir_exists(workload)) {
+        bool built_in = strcmp(workload, "minilm") == 0 || flux2_builtin(workload);
+        for (size_t i = 0; arch_builtin_name(i); i++)
+            built_in |= strcmp(arch_builtin_name(i), workload) == 0;
+        return error_set(err, ERR_INPUT, workload, "%s%s%sis neither a model directory nor one of " NAMES,
+                         built_in ? "did you mean builtin:" : "", built_in ? workload : "", built_in ? "? It " : "");
+    }
     int rc = bert_open(&bert, workload, err);
     return rc ? rc : bert_module(&bert, &how, m, err);
 }

@@ -212,6 +212,17 @@ static int read_pipeline(struct budget *b, const char *folder, struct error *err
     return rc;
 }
 
+static int no_model(const char *path, struct error *err)
+{
+    bool built_in = false;
+    for (size_t i = 0; arch_builtin_name(i); i++)
+        built_in |= strcmp(arch_builtin_name(i), path) == 0;
+    return error_set(err, ERR_INPUT, path,
+                     "%s%s%sis no model: a directory with config.json, a config.json, a .safetensors or .gguf file, or "
+                     "builtin:NAME is asked for",
+                     built_in ? "did you mean builtin:" : "", built_in ? path : "", built_in ? "? It " : "");
+}
+
 static int read_workload(struct budget *b, const struct budget_options *o, struct error *err)
 {
     const char *path = o->workload;
@@ -242,9 +253,7 @@ static int read_workload(struct budget *b, const struct budget_options *o, struc
         return rc ? rc : weights_from_arch(&b->stored, &b->arch, &b->arena, err);
     }
     if (!dir_exists(path))
-        return error_set(err, ERR_INPUT, path,
-                         "is no model: a directory with config.json, a config.json, a .safetensors or .gguf file, or "
-                         "builtin:NAME is asked for");
+        return no_model(path, err);
     bool tensors = holds_tensors(path);
     if (!has_config && !tensors && is_pipeline(path))
         return read_pipeline(b, path, err);
@@ -256,7 +265,8 @@ static int read_workload(struct budget *b, const struct budget_options *o, struc
 static int read_model(struct budget *b, const struct budget_options *o, struct error *err)
 {
     if (!o->workload == !o->params)
-        return error_set(err, ERR_USAGE, "WORKLOAD", "give a model or --params, one of them");
+        return error_set(err, ERR_USAGE, "WORKLOAD",
+                         "give a model or --params, one of them; `assay help budget` says more");
     if (o->cache && !o->params)
         return error_set(err, ERR_USAGE, "--cache", "goes with --params: a model says itself what it keeps");
     if (o->workload)

@@ -168,7 +168,9 @@ TEST(cli_parse_refuses)
     REFUSED("go a --count x", "not a whole number");
     REFUSED("go a --count 3x", "not a whole number");
     REFUSED("go a --count=", "not a whole number");
-    REFUSED("go a --count 99999999999999999999", "not a whole number");
+    REFUSED("go a --count -", "not a whole number");
+    REFUSED("go a --count 99999999999999999999", "too large a number");
+    REFUSED("go a --count -99999999999999999999", "too large a number");
     REFUSED("go a --count 0", "between 1 and 10");
     REFUSED("go a --count 11", "between 1 and 10");
     REFUSED("go a --scale nan", "not a number");

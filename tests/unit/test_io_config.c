@@ -71,7 +71,10 @@ TEST(io_config_refuses)
     static const struct {
         const char *text, *message;
     } cases[] = {
-        {"", "not valid JSON"},
+        {"", "not valid JSON: it is empty"},
+        {" \n\t", "not valid JSON: it is empty"},
+        {"{", "not valid JSON at line 1"},
+        {"{\"model_type\":\"b\\u0000\"}", "\\u0000 is not allowed in a text"},
         {"[]", "\"model_type\" is missing"},
         {"{}", "\"model_type\" is missing"},
         {"{\"model_type\":5}", "\"model_type\" must be a string"},
