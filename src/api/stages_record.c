@@ -34,6 +34,13 @@ static void failures(const void *of, struct jw *w)
     jw_object_end(w);
 }
 
+static int write_outputs(const struct stages *s, struct record *record, const char *name, char path[1024],
+                         struct error *err)
+{
+    int rc = s->n_outputs ? record_place(record, name, path, 1024, err) : 0;
+    return rc || !s->n_outputs ? rc : stages_outputs_write(s, path, err);
+}
+
 int stages_record(struct stages *s, const struct stages_options *o, const struct progress *progress,
                   struct record *record, struct str *document, struct error *err)
 {
@@ -48,9 +55,108 @@ int stages_record(struct stages *s, const struct stages_options *o, const struct
     int rc = evidence_config(&evidence, record, err);
     if (!rc)
         rc = stages_run(s, o, progress, err);
+    char path[1024];
+    if (!rc)
+        rc = write_outputs(s, record, "outputs.safetensors", path, err);
     if (!rc)
         rc = evidence_commit(&evidence, record, document, err);
     if (rc)
         evidence_fail(&evidence, record, err);
+    return rc;
+}
+
+// ---- two devices
+
+struct comparing {
+    const struct stages_options *options;
+    const struct stages_device *devices;
+    struct stages_side sides[2];
+};
+
+static void compare_config(const void *of, struct jw *w)
+{
+    const struct comparing *c = of;
+    stages_config(c->options, w);
+    jw_key(w, "devices");
+    jw_array(w);
+    jw_string(w, c->devices[0].name);
+    jw_string(w, c->devices[1].name);
+    jw_array_end(w);
+}
+
+static int compare_result(const void *of, struct jw *w, struct error *err)
+{
+    const struct comparing *c = of;
+    return stages_compare_json(&c->sides[0], &c->sides[1], w, err);
+}
+
+static void compare_failures(const void *of, struct jw *w)
+{
+    const struct comparing *c = of;
+    jw_object(w);
+    jw_kv_int(w, "devices_timed", (c->sides[0].document != NULL) + (c->sides[1].document != NULL));
+    jw_object_end(w);
+}
+
+static int stages_result(void *of, struct jw *w, struct error *err)
+{
+    return stages_json(of, w, err);
+}
+
+// What one device gave, in the record and as a side.
+static int keep_side(struct stages *s, int which, const char *name, struct record *record, struct stages_side *side,
+                     struct error *err)
+{
+    static const char *const files[2][2] = {{"a/stages.json", "a/outputs.safetensors"},
+                                            {"b/stages.json", "b/outputs.safetensors"}};
+    struct str document;
+    char path[1024];
+    str_init(&document);
+    int rc = record_document(&document, "bench stages", NULL, stages_result, s, err);
+    if (!rc)
+        rc = record_write(record, files[which][0], document.text, document.length, err);
+    if (!rc)
+        rc = write_outputs(s, record, files[which][1], path, err);
+    if (!rc && s->n_outputs) {
+        rc = checkpoint_open(&side->outputs, path, err);
+        side->has_outputs = !rc;
+    }
+    side->name = name;
+    if (!rc && !(side->document = json_parse(document.text, document.length, name, err)))
+        rc = ERR_INTERNAL;
+    str_release(&document);
+    return rc;
+}
+
+int stages_compare_record(const struct stages_options *o, const struct stages_device devices[2],
+                          const struct progress *progress, struct record *record, struct str *document,
+                          struct error *err)
+{
+    struct comparing of = {o, devices, {{NULL}, {NULL}}};
+    const struct evidence evidence = {.command = "bench compare",
+                                      .of = &of,
+                                      .config = compare_config,
+                                      .result = compare_result,
+                                      .failures = compare_failures,
+                                      .markdown = report_stages_compare_markdown,
+                                      .html = report_stages_compare_html};
+    int rc = evidence_config(&evidence, record, err);
+    for (int i = 0; i < 2 && !rc; i++) {
+        struct stages_options one = *o;
+        struct stages s;
+        one.klein.worker.device = devices[i].device;
+        if (devices[i].threads)
+            one.klein.worker.threads = devices[i].threads;
+        rc = stages_run(&s, &one, progress, err);
+        if (!rc)
+            rc = keep_side(&s, i, devices[i].name, record, &of.sides[i], err);
+        stages_release(&s);
+    }
+    if (!rc)
+        rc = evidence_commit(&evidence, record, document, err);
+    if (rc)
+        evidence_fail(&evidence, record, err);
+    for (int i = 0; i < 2; i++)
+        stages_side_release(&of.sides[i]);
     return rc;
 }

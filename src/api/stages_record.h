@@ -4,11 +4,23 @@
 #define API_STAGES_RECORD_H
 
 #include "lab/stages.h"
+#include "lab/stages_compare.h"
 #include "record/record.h"
 
 // Runs the stages into an open record: config.json, report.json, report.md, report.html. Appends the document to
 // `document`. On an error the record is closed as failed. Release the stages in any case.
 int stages_record(struct stages *s, const struct stages_options *o, const struct progress *progress,
                   struct record *record, struct str *document, struct error *err);
+
+// A device to compare, by what people call it.
+struct stages_device {
+    const char *name, *device;
+    int threads; // 0: as the options say
+};
+// Runs the stages on both, one after the other, and sets them head to head. The record holds a/ and b/, each with
+// stages.json (its document) and outputs.safetensors.
+int stages_compare_record(const struct stages_options *o, const struct stages_device devices[2],
+                          const struct progress *progress, struct record *record, struct str *document,
+                          struct error *err);
 
 #endif

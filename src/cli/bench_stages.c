@@ -11,6 +11,7 @@
 struct call {
     struct stages_options options;
     struct stages stages;
+    struct stages_device devices[2]; // with --compare
     const struct progress *progress;
 };
 
@@ -28,8 +29,9 @@ int bench_stages_asked(const struct cli *cli, bool *asked, struct error *err)
             return error_set(err, ERR_USAGE, names[i],
                              *asked ? "does not go with --stages" : "goes with --stages: it is of an image pipeline");
     }
-    if (!*asked && strcmp(cli_string(cli, "format"), "text") != 0)
-        return error_set(err, ERR_USAGE, "--format", "goes with --stages; other runs have --json and text");
+    if (!*asked && !cli_flag(cli, "compare") && strcmp(cli_string(cli, "format"), "text") != 0)
+        return error_set(err, ERR_USAGE, "--format",
+                         "goes with --stages and --compare; other runs have --json and text");
     return 0;
 }
 
@@ -85,18 +87,77 @@ static int read_options(struct cli *cli, struct stages_options *o, struct error 
     return rc;
 }
 
+// DEVICE, or DEVICE/threads:N.
+static int read_device(struct cli *cli, const char *text, struct stages_device *d, struct error *err)
+{
+    const char *slash = strstr(text, "/threads:");
+    int64_t threads = 0;
+    d->name = text;
+    d->device = slash ? arena_strndup(&cli->arena, text, (size_t)(slash - text), err) : text;
+    if (!d->device)
+        return ERR_MEMORY;
+    if (slash && (!parse_i64(slash + 9, &threads) || threads < 1 || threads > 4096))
+        return error_set(err, ERR_USAGE, "--compare", "'%s': expected DEVICE, or DEVICE/threads:N", text);
+    d->threads = (int)threads;
+    return 0;
+}
+
+static int fill_two(void *of, struct record *record, struct str *document, struct error *err)
+{
+    struct call *c = of;
+    return stages_compare_record(&c->options, c->devices, c->progress, record, document, err);
+}
+
 int bench_stages_run(struct cli *cli, struct error *err)
 {
     struct call *c = arena_new(&cli->arena, struct call, 1, err);
     if (!c)
         return ERR_MEMORY;
+    bool two = cli_flag(cli, "compare");
     c->progress = &cli->progress;
+    if (cli->n_operands > (two ? 3 : 1) || (two && cli->n_operands < 3))
+        return error_set(err, ERR_USAGE, two ? "--compare" : "--stages",
+                         two ? "takes WORKLOAD and two devices with --stages, and two records without"
+                             : "takes one WORKLOAD");
     int rc = read_options(cli, &c->options, err);
+    for (int i = 0; i < 2 && !rc && two; i++)
+        rc = read_device(cli, cli->operands[1 + i], &c->devices[i], err);
     if (!rc)
         rc = stages_check(&c->options, err);
     if (rc)
         return rc;
+    if (two)
+        return cli_recorded(cli, "bench", fill_two, c, cli_string(cli, "format"), err);
     rc = cli_recorded(cli, "bench", fill, c, cli_string(cli, "format"), err);
     stages_release(&c->stages);
+    return rc;
+}
+
+// ---- two records
+
+static int compared(void *of, struct jw *w, struct error *err)
+{
+    struct stages_side *sides = of;
+    return stages_compare_json(&sides[0], &sides[1], w, err);
+}
+
+int bench_stages_compare(struct cli *cli, struct error *err)
+{
+    struct stages_side sides[2] = {{NULL}, {NULL}};
+    struct str document;
+    if (cli->n_operands != 2)
+        return error_set(err, ERR_USAGE, "--compare",
+                         "takes two records of stages, or with --stages WORKLOAD and two devices");
+    str_init(&document);
+    int rc = 0;
+    for (int i = 0; i < 2 && !rc; i++)
+        rc = stages_side_open(&sides[i], cli->operands[i], err);
+    if (!rc)
+        rc = record_document(&document, "bench compare", NULL, compared, sides, err);
+    if (!rc)
+        rc = cli_show(cli, &document, cli_string(cli, "format"), err);
+    for (int i = 0; i < 2; i++)
+        stages_side_release(&sides[i]);
+    str_release(&document);
     return rc;
 }

@@ -8,5 +8,7 @@
 // Whether the options ask for it; ERR_USAGE for options that go with the one form of the command and not the other.
 int bench_stages_asked(const struct cli *cli, bool *asked, struct error *err);
 int bench_stages_run(struct cli *cli, struct error *err);
+// --compare of two records.
+int bench_stages_compare(struct cli *cli, struct error *err);
 
 #endif

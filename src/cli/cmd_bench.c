@@ -397,6 +397,10 @@ static int run(struct cli *cli, struct error *err)
     int rc = bench_stages_asked(cli, &stages, err);
     if (rc || stages)
         return rc ? rc : bench_stages_run(cli, err);
+    if (cli_flag(cli, "compare"))
+        return bench_stages_compare(cli, err);
+    if (cli->n_operands > 1)
+        return error_set(err, ERR_USAGE, "bench", "takes one WORKLOAD; --compare takes two records");
     struct call *c = arena_new(&cli->arena, struct call, 1, err);
     if (!c)
         return ERR_MEMORY;
@@ -536,6 +540,11 @@ static const struct option options[] = {
      .min = 16,
      .max = 32768,
      .help = "with --stages: rows and columns of the products of calib; 4096 when not given"},
+    {.name = "compare",
+     .kind = OPTION_FLAG,
+     .help =
+         "head to head: two records of --stages; or, with --stages, two devices that it runs on one after the other "
+         "(DEVICE, or DEVICE/threads:N)"},
     OPTION_SEED,
     OPTION_THREADS,
     OPTION_TIMEOUT,
@@ -552,14 +561,15 @@ static const struct example examples[] = {
      "a program of your own, on its own weights"},
     {"assay bench builtin:flux2-klein-4b --stages calib,text,dit,vae,resident --height 512 --width 512",
      "where the time of an image goes, with random weights"},
+    {"assay bench --compare runs/bench-cpu runs/bench-tpu", "the same stages on two devices, head to head"},
     {NULL, NULL},
 };
 
 const struct command command_bench = {
     .name = "bench",
-    .operands = "[WORKLOAD]",
+    .operands = "[WORKLOAD [DEVICE DEVICE] | RECORD RECORD]",
     .min_operands = 0,
-    .max_operands = 1,
+    .max_operands = 3,
     .operand_complete = COMPLETE_DIR,
     .summary = "measured time: cold, first, warmed; every sample kept; paired A/B",
     .description = description,

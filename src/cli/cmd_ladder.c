@@ -7,7 +7,6 @@
 #include "cli/recorded.h"
 #include "cli/worker_options.h"
 #include "lab/ladder_json.h"
-#include "report/report.h"
 
 struct call {
     struct ladder_options options;
@@ -39,19 +38,11 @@ static int compared(void *of, struct jw *w, struct error *err)
 
 static int show_compared(struct cli *cli, struct two *t, struct error *err)
 {
-    const char *format = cli_string(cli, "format");
-    enum report_format form;
     struct str document;
-    if (cli->json || strcmp(format, "json") == 0)
-        return cli_document(cli, compared, t, err);
     str_init(&document);
     int rc = record_document(&document, "ladder", NULL, compared, t, err);
-    json_t *doc = rc ? NULL : json_parse(document.text, document.length, "ladder", err);
     if (!rc)
-        rc = doc && report_format_parse(format, &form)
-                 ? report_render(&cli->out, doc, NULL, form, (size_t)cli->width, cli->color, err)
-                 : ERR_INTERNAL;
-    json_decref(doc);
+        rc = cli_show(cli, &document, cli_string(cli, "format"), err);
     str_release(&document);
     return rc;
 }

@@ -5,7 +5,7 @@
 
 #include "report/report.h"
 
-static int show(struct cli *cli, const struct str *document, const char *format, struct error *err)
+int cli_show(struct cli *cli, const struct str *document, const char *format, struct error *err)
 {
     enum report_format form;
     if (cli->json || strcmp(format, "json") == 0) {
@@ -34,7 +34,7 @@ int cli_recorded(struct cli *cli, const char *command, cli_fill *fill, void *of,
         cli_note(cli, "what was written so far is in %s", record.building);
     else {
         cli->record = arena_strdup(&cli->arena, record_path(&record), err);
-        rc = cli->record ? show(cli, &document, format, err) : ERR_MEMORY;
+        rc = cli->record ? cli_show(cli, &document, format, err) : ERR_MEMORY;
     }
     str_release(&document);
     return rc;

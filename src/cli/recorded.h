@@ -15,4 +15,7 @@ typedef int cli_fill(void *of, struct record *record, struct str *document, stru
 // note names what was left.
 int cli_recorded(struct cli *cli, const char *command, cli_fill *fill, void *of, const char *format, struct error *err);
 
+// Shows a document as --json or the form says: itself, or rendered by its schema.
+int cli_show(struct cli *cli, const struct str *document, const char *format, struct error *err);
+
 #endif

@@ -156,6 +156,26 @@ struct stages_module {
     enum stages_verdict verdict;
 };
 
+// ---- what they made
+
+#define STAGES_REQUEST "request" // the image of a resident one
+enum { STAGES_OUTPUTS = STAGES_MODULES + 1 };
+struct stages_output {
+    const char *name; // a module's, or STAGES_REQUEST
+    struct shape shape;
+    float *values;
+    size_t n;
+};
+
+// How far two outputs are apart.
+struct stages_parity {
+    bool compared, equal;
+    double snr_db;                           // infinite where they are equal
+    double levels_max, levels_mean, psnr_db; // of images, in levels of 255; NAN for others
+};
+int stages_parity_of(const float *a, const float *b, size_t n, bool image, struct stages_parity *out,
+                     struct error *err);
+
 struct stages {
     struct arena arena;
     const struct stages_options *options;
@@ -182,6 +202,8 @@ struct stages {
     struct stages_disk disk;
     struct stages_serving serving[STAGES_SERVINGS]; // cold, staged, resident
     struct stages_module modules[STAGES_MODULES];
+    struct stages_output outputs[STAGES_OUTPUTS];
+    int n_outputs;
 };
 
 // The share of a peak that was reached: the least time that its arithmetic can take at the peak, by the time measured.
@@ -209,6 +231,8 @@ int stages_check(const struct stages_options *o, struct error *err);
 // outlive s. stages_release in any case.
 int stages_run(struct stages *s, const struct stages_options *o, const struct progress *progress, struct error *err);
 void stages_release(struct stages *s);
+// One f32 tensor for each output, as a safetensors file.
+int stages_outputs_write(const struct stages *s, const char *path, struct error *err);
 // The result of assay.bench.stages/1, an object.
 int stages_json(const struct stages *s, struct jw *w, struct error *err);
 // What was asked, as members of an open object.

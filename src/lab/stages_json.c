@@ -65,6 +65,7 @@ static void write_what(const struct stages *s, struct jw *w)
     jw_kv_int(w, "batch", s->batch);
     jw_kv_int(w, "steps", s->steps);
     jw_kv_int(w, "text_tokens", s->text_tokens);
+    jw_kv_string(w, "prompt", o->prompt);
     jw_kv_uint(w, "prompt_tokens", s->prompt.n_tokens);
     jw_kv_double(w, "guidance", s->guidance);
     jw_kv_string(w, "policy", s->policy);

@@ -233,6 +233,8 @@ static int compare(struct stages *s, struct stage *g, struct error *err)
         rc = measures_add(&m, by_steps, DT_F64, by_loop, 1, err);
     measures_finish(&m);
     s->modules[STAGES_M_LOOP].snr_db = m.snr_db;
+    if (!rc)
+        rc = stages_keep_buffer(s, stages_module_name(STAGES_M_LOOP), shape, outputs[0], err);
     free(by_steps);
     free(by_loop);
     for (int i = 0; i < 2 && !rc; i++)

@@ -114,6 +114,18 @@ static void note_costs(struct stages *s, enum stages_module_kind kind, const enu
     t->time.ran_before = s->serving[STAGES_RESIDENT].done || s->serving[STAGES_STAGED].done;
 }
 
+// One more run, whose first result is kept.
+static int keep_result(struct stages *s, enum stages_module_kind kind, struct stage *g, struct error *err)
+{
+    int outputs[8], rc = g->module->n_results <= 8 ? stage_run(g, outputs, err)
+                                                   : error_set(err, ERR_INTERNAL, g->name, "has too many results");
+    if (!rc)
+        rc = stages_keep_buffer(s, names[kind], stage_result(g, 0), outputs[0], err);
+    for (int i = 0; i < g->module->n_results && !rc; i++)
+        rc = worker_free(s->klein.worker, outputs[i], err);
+    return rc;
+}
+
 static int time_part(struct stages *s, enum stages_module_kind kind, enum klein_part part, double calls,
                      const struct progress *progress, struct error *err)
 {
@@ -122,6 +134,8 @@ static int time_part(struct stages *s, enum stages_module_kind kind, enum klein_
     s->modules[kind].calls = calls;
     note_costs(s, kind, &part, 1);
     int rc = stages_time(s, &s->modules[kind].time, &p, names[kind], progress, err);
+    if (!rc)
+        rc = keep_result(s, kind, g, err);
     return rc ? rc : stages_judge(s, kind, g->module, 1, err);
 }
 
@@ -140,7 +154,7 @@ static int upload_random(struct stages *s, uint64_t more, const struct shape *sh
     return rc;
 }
 
-static const struct shape *input_named(const struct stage *g, const char *name)
+static const struct shape *stage_input_named(const struct stage *g, const char *name)
 {
     int i = 0;
     while (strcmp(g->module->parameters[i].name, name) != 0)
@@ -208,6 +222,8 @@ static int time_steps(struct stages *s, struct stepping *t, int passes, const st
         rc = stages_sample(s, &all->time, s->options->samples, true, all_steps, t, names[STAGES_M_STEPWISE], progress,
                            err);
     if (!rc)
+        rc = stages_keep_buffer(s, names[STAGES_M_STEPWISE], stage_input_named(g, "latent"), k->latents, err);
+    if (!rc)
         rc = stages_judge(s, STAGES_M_STEPWISE, g->module, runs, err);
     return rc ? rc : stages_run_loop(s, t->noise, progress, err);
 }
@@ -219,7 +235,7 @@ static int run_dit(struct stages *s, const struct progress *progress, struct err
     struct stepping t = {.s = s, .v = {-1, -1}};
     int passes = k->guided ? 2 : 1, rc = klein_begin(k, FLUX2_DIT, progress, err);
     for (int w = 0; w < passes && !rc; w++)
-        rc = upload_random(s, 16 + (uint64_t)w, input_named(g, "context"), &k->context[w], err);
+        rc = upload_random(s, 16 + (uint64_t)w, stage_input_named(g, "context"), &k->context[w], err);
     if (!rc)
         rc = stage_set(g, "context", k->context[0], err);
     if (!rc)
@@ -244,7 +260,7 @@ static int run_vae(struct stages *s, const struct progress *progress, struct err
     struct stage *g = &k->stages[KLEIN_DECODE];
     int rc = klein_begin(k, FLUX2_AUTOENCODER, progress, err);
     if (!rc)
-        rc = upload_random(s, 32, input_named(g, "latent"), &k->latents, err);
+        rc = upload_random(s, 32, stage_input_named(g, "latent"), &k->latents, err);
     if (!rc)
         rc = stage_set(g, "latent", k->latents, err);
     if (!rc)

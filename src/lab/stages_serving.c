@@ -117,6 +117,9 @@ int stages_run_serving(struct stages *s, enum stages_kind kind, const struct pro
         rc = error_set(err, ERR_MEMORY, NULL, "no memory for the image");
     if (!rc)
         rc = stages_sample(s, &to->request, samples, resident, request, &v, stages_kind_name(kind), progress, err);
+    const struct shape image = SHAPE(k->image, k->batch, k->height, k->width, 3);
+    if (!rc && resident)
+        rc = stages_keep(s, STAGES_REQUEST, &image, v.image, err);
     if (!rc)
         rc = finish(s, to, err);
     free(v.noise);

@@ -24,6 +24,8 @@ static const struct report {
     {"assay.probe/1", report_probe_text, report_probe_markdown, report_probe_html, NULL},
     {"assay.ladder/1", report_ladder_text, report_ladder_markdown, report_ladder_html, report_ladder_csv},
     {"assay.bench.stages/1", report_stages_text, report_stages_markdown, report_stages_html, report_stages_csv},
+    {"assay.bench.compare/1", report_stages_compare_text, report_stages_compare_markdown, report_stages_compare_html,
+     NULL},
 };
 
 bool report_format_parse(const char *name, enum report_format *out)

@@ -227,7 +227,7 @@ static void about(struct str *s, const json_t *result)
              doc_number(result, "text_tokens"), doc_text(result, "policy", "?"), doc_text(result, "device", "?"));
     double threads = doc_number(result, "threads");
     if (threads > 0)
-        str_addf(s, "%.0f threads, ", threads);
+        str_addf(s, "%.0f thread%s, ", threads, threads == 1 ? "" : "s");
     str_addf(s, "%.2f GB of %sweights", doc_number(result, "weights.bytes") * 1e-9,
              json_is_true(doc_at(result, "weights.random")) ? "random " : "");
 }
@@ -248,12 +248,14 @@ static void kernels_line(struct str *s, const json_t *result)
         str_add(s, "not asked for");
 }
 
-static const struct section {
+struct section {
     const char *title, *about;
     page_fill *fill;              // else a row for each element of the list
     const struct column *columns; // of these
     const char *list;             // without elements the section is left out; NULL: without figures of the chip
-} sections[] = {
+};
+
+static const struct section sections[] = {
     {"What one device can do", "Published, and measured in this run or by `assay bench --calibrate`.", fill_chip, NULL,
      NULL},
     {"Plain products",
@@ -276,6 +278,7 @@ static const struct section {
      "time within 1.5 of it is within the band.",
      NULL, floors, "modules"},
     {"The whole and its parts", NULL, fill_sums, NULL, "serving"},
+    {NULL, NULL, NULL, NULL, NULL},
 };
 
 // Whether there is a figure of the chip, or of what was measured of it.
@@ -308,6 +311,35 @@ static int print_section(const struct page *p, const struct section *s, const js
     return rc;
 }
 
+static int text_sections(const struct page *p, const struct section *list, const json_t *result, struct error *err)
+{
+    int rc = 0;
+    for (const struct section *s = list; s->title && !rc; s++) {
+        if (!is_there(s, result))
+            continue;
+        str_add_char(p->out, '\n');
+        page_paragraph(p, PAGE_BOLD, "", s->title);
+        rc = print_section(p, s, result, TABLE_TEXT, err);
+    }
+    return rc;
+}
+
+static int page_sections(struct str *out, const struct section *list, const json_t *result, enum table_format format,
+                         struct error *err)
+{
+    const struct page p = {.out = out};
+    int rc = 0;
+    for (const struct section *s = list; s->title && !rc; s++) {
+        if (!is_there(s, result))
+            continue;
+        page_title(out, format, 2, s->title);
+        if (s->about)
+            page_sentence(out, format, "about", s->about);
+        rc = print_section(&p, s, result, format, err);
+    }
+    return rc ? rc : str_check(out, err);
+}
+
 int report_stages_text(struct str *out, const json_t *doc, size_t width, bool color, struct error *err)
 {
     const json_t *result = result_of(doc, err);
@@ -322,14 +354,7 @@ int report_stages_text(struct str *out, const json_t *doc, size_t width, bool co
     kernels_line(&s, result);
     page_paragraph(&p, NULL, "kernels: ", str_text(&s));
     str_release(&s);
-    int rc = 0;
-    for (size_t i = 0; i < sizeof sections / sizeof *sections && !rc; i++) {
-        if (!is_there(&sections[i], result))
-            continue;
-        str_add_char(out, '\n');
-        page_paragraph(&p, PAGE_BOLD, "", sections[i].title);
-        rc = print_section(&p, &sections[i], result, TABLE_TEXT, err);
-    }
+    int rc = text_sections(&p, sections, result, err);
     for (size_t i = 0; i < doc_count(result, "warnings") && !rc; i++) {
         if (i == 0)
             str_add_char(out, '\n');
@@ -340,9 +365,7 @@ int report_stages_text(struct str *out, const json_t *doc, size_t width, bool co
 
 static int body(struct str *out, const json_t *result, enum table_format format, struct error *err)
 {
-    const struct page p = {.out = out};
     struct str s;
-    int rc = 0;
     str_init(&s);
     about(&s, result);
     page_sentence(out, format, "about", str_text(&s));
@@ -353,15 +376,7 @@ static int body(struct str *out, const json_t *result, enum table_format format,
     str_release(&s);
     for (size_t i = 0; i < doc_count(result, "warnings"); i++)
         page_sentence(out, format, "warn", doc_item_text(result, "warnings", i));
-    for (size_t i = 0; i < sizeof sections / sizeof *sections && !rc; i++) {
-        if (!is_there(&sections[i], result))
-            continue;
-        page_title(out, format, 2, sections[i].title);
-        if (sections[i].about)
-            page_sentence(out, format, "about", sections[i].about);
-        rc = print_section(&p, &sections[i], result, format, err);
-    }
-    return rc ? rc : str_check(out, err);
+    return page_sections(out, sections, result, format, err);
 }
 
 int report_stages_markdown(struct str *out, const json_t *doc, struct error *err)
@@ -373,18 +388,121 @@ int report_stages_markdown(struct str *out, const json_t *doc, struct error *err
     return body(out, result, TABLE_MARKDOWN, err);
 }
 
+static void page_begin(struct str *out, const char *title)
+{
+    html_begin(out, title);
+    str_addf(out, "<h1>%s</h1>\n", title);
+}
+
+static int page_end(struct str *out, const char *sha256, int rc, struct error *err)
+{
+    if (sha256)
+        str_addf(out, "<p class=\"about\">" REPORT_STALE_MARK "%.64s</p>\n", sha256);
+    html_end(out);
+    return rc ? rc : str_check(out, err);
+}
+
 int report_stages_html(struct str *out, const json_t *doc, const char *sha256, struct error *err)
 {
     const json_t *result = result_of(doc, err);
     if (!result)
         return ERR_INPUT;
-    html_begin(out, "Stages");
-    str_add(out, "<h1>Stages</h1>\n");
-    int rc = body(out, result, TABLE_HTML, err);
-    if (sha256)
-        str_addf(out, "<p class=\"about\">" REPORT_STALE_MARK "%.64s</p>\n", sha256);
-    html_end(out);
+    page_begin(out, "Stages");
+    return page_end(out, sha256, body(out, result, TABLE_HTML, err), err);
+}
+
+// ---- two of them
+
+static const struct column two_products[] = {{"product", "name", TEXT, 0, 0},
+                                             {"A", "a", QUANTITY, 'M', 0},
+                                             {"B", "b", QUANTITY, 'M', 0},
+                                             {"B by A", "ratio", QUANTITY, 'D', 0},
+                                             {NULL, NULL, END, 0, 0}};
+
+static const struct column two_rows[] = {{"", "name", TEXT, 0, 0},
+                                         {"A", "a", QUANTITY, 'M', 1},
+                                         {"B", "b", QUANTITY, 'M', 1},
+                                         {"speed-up", "speedup", QUANTITY, 'D', 0},
+                                         {"at least", "speedup_low", QUANTITY, 'D', 3},
+                                         {"at most", "speedup_high", QUANTITY, 'D', 3},
+                                         {"by products", "speedup_by_expected", QUANTITY, 'D', 0},
+                                         {"levels at most", "parity.levels_max", QUANTITY, 'M', 1},
+                                         {"on average", "parity.levels_mean", QUANTITY, 'M', 2},
+                                         {"PSNR", "parity.psnr", QUANTITY, 'M', 2},
+                                         {"SNR", "parity.snr", QUANTITY, 'M', 0},
+                                         {NULL, NULL, END, 0, 0}};
+
+static const struct section two[] = {
+    {"Plain products", "Rates of both.", NULL, two_products, "products"},
+    {"Head to head",
+     "Speed-ups are of B over A; beside them the same divided by what the plain products of both let expect of the "
+     "arithmetic. Images are compared in levels of 255, all outputs as signal to noise, A being the signal.",
+     NULL, two_rows, "rows"},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static const json_t *two_of(const json_t *doc, struct error *err)
+{
+    const json_t *result = doc_at(doc, "result");
+    if (!json_is_array(doc_at(result, "rows")) || !json_is_object(doc_at(result, "a"))) {
+        error_set(err, ERR_INPUT, "result", "is not of two runs: it has no rows and no a");
+        return NULL;
+    }
+    return result;
+}
+
+static void side_line(struct str *s, const json_t *side, const char *letter)
+{
+    double threads = doc_number(side, "threads");
+    str_addf(s, "%s: %s, %s, %s", letter, doc_text(side, "name", "?"), doc_text(side, "device", "?"),
+             doc_text(side, "policy", "?"));
+    if (threads > 0)
+        str_addf(s, ", %.0f thread%s", threads, threads == 1 ? "" : "s");
+}
+
+int report_stages_compare_text(struct str *out, const json_t *doc, size_t width, bool color, struct error *err)
+{
+    const json_t *result = two_of(doc, err);
+    struct page p = {out, width, color};
+    for (int i = 0; i < 2 && result; i++) {
+        struct str s;
+        str_init(&s);
+        side_line(&s, doc_at(result, i ? "b" : "a"), i ? "B" : "A");
+        page_paragraph(&p, PAGE_BOLD, "", str_text(&s));
+        str_release(&s);
+    }
+    int rc = result ? text_sections(&p, two, result, err) : ERR_INPUT;
     return rc ? rc : str_check(out, err);
+}
+
+static int two_body(struct str *out, const json_t *result, enum table_format format, struct error *err)
+{
+    for (int i = 0; i < 2; i++) {
+        struct str s;
+        str_init(&s);
+        side_line(&s, doc_at(result, i ? "b" : "a"), i ? "B" : "A");
+        page_sentence(out, format, "about", str_text(&s));
+        str_release(&s);
+    }
+    return page_sections(out, two, result, format, err);
+}
+
+int report_stages_compare_markdown(struct str *out, const json_t *doc, struct error *err)
+{
+    const json_t *result = two_of(doc, err);
+    if (!result)
+        return ERR_INPUT;
+    str_add(out, "# Head to head\n\n");
+    return two_body(out, result, TABLE_MARKDOWN, err);
+}
+
+int report_stages_compare_html(struct str *out, const json_t *doc, const char *sha256, struct error *err)
+{
+    const json_t *result = two_of(doc, err);
+    if (!result)
+        return ERR_INPUT;
+    page_begin(out, "Head to head");
+    return page_end(out, sha256, two_body(out, result, TABLE_HTML, err), err);
 }
 
 // ---- every sample

@@ -17,4 +17,9 @@ int report_stages_html(struct str *out, const json_t *doc, const char *sha256, s
 // Every sample.
 int report_stages_csv(struct str *out, const json_t *doc, struct error *err);
 
+// The document of two of them head to head (schema assay.bench.compare/1).
+int report_stages_compare_text(struct str *out, const json_t *doc, size_t width, bool color, struct error *err);
+int report_stages_compare_markdown(struct str *out, const json_t *doc, struct error *err);
+int report_stages_compare_html(struct str *out, const json_t *doc, const char *sha256, struct error *err);
+
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lab/stages.h"
+#include "lab/stages_compare.h"
 #include "test.h"
 
 TEST(lab_stages_lists_are_read)
@@ -127,4 +128,74 @@ TEST(lab_stages_sums_name_the_difference)
     CHECK_NEAR(sums.difference, 10, 1e-12);
     CHECK_NEAR(sums.outside, 7, 0);
     CHECK_NEAR(sums.in_turn, 3, 1e-12);
+}
+
+TEST(lab_stages_parity_of_outputs)
+{
+    struct error err = {0};
+    struct stages_parity p;
+    // Levels of 255 are round(255 (x / 2 + 1 / 2)), cut off at both ends: 0, 128, 255, 255.
+    const float a[] = {-1, 0, 1, 2}, same[] = {-1, 0, 1, 2}, b[] = {-1, 0, 1 - 4 * 2 / 255.0F, 2};
+    CHECK_INT(stages_parity_of(a, same, 4, true, &p, &err), 0);
+    CHECK(p.compared && p.equal && isinf(p.snr_db) && isinf(p.psnr_db));
+    CHECK_NEAR(p.levels_max, 0, 0);
+    CHECK_INT(stages_parity_of(a, b, 4, true, &p, &err), 0);
+    CHECK(p.compared && !p.equal);
+    CHECK_NEAR(p.levels_max, 4, 0);
+    CHECK_NEAR(p.levels_mean, 1, 0);
+    CHECK_NEAR(p.psnr_db, 20 * log10(255 / 2.0), 1e-9); // one of four is 4 off: a root mean square of 2
+    CHECK_NEAR(p.snr_db, 10 * log10(6 / pow(8 / 255.0, 2)), 1e-4);
+    CHECK_INT(stages_parity_of(a, b, 4, false, &p, &err), 0);
+    CHECK(isnan(p.levels_max) && isnan(p.psnr_db) && isfinite(p.snr_db));
+}
+
+static json_t *document_of(double ms, double math_ms, double rate, int seed)
+{
+    char text[2048];
+    struct error err = {0};
+    snprintf(text, sizeof text,
+             "{\"result\": {\"model\": \"m\", \"weights\": {}, \"prompt\": \"p\", \"height\": 16, \"width\": 16, "
+             "\"batch\": 1, \"steps\": 4, \"text_tokens\": 512, \"guidance\": null, \"seed\": %d, "
+             "\"device\": \"d\", \"policy\": \"bf16\", \"threads\": 0, "
+             "\"calib\": {\"runs\": [{\"product\": \"bf16\", \"rate\": {\"value\": %g}}]}, \"serving\": [], "
+             "\"modules\": [{\"module\": \"text encoder\", \"time\": {\"p50\": {\"value\": %g}, \"p50_low\": "
+             "{\"value\": %g}, \"p50_high\": {\"value\": %g}}, \"floors\": {\"calibrated\": {\"math\": {\"value\": "
+             "%g}}}}]}}",
+             seed, rate, ms, ms * 0.9, ms * 1.1, math_ms);
+    return json_parse(text, strlen(text), "document", &err);
+}
+
+static double figure(const json_t *of, const char *key)
+{
+    return json_number_value(json_object_get(json_object_get(of, key), "value"));
+}
+
+// b is 2 times as fast where plain products let expect 1.25.
+TEST(lab_stages_compared_by_what_products_let_expect)
+{
+    struct error err = {0};
+    struct str text;
+    struct jw w;
+    struct stages_side a = {.name = "a", .document = document_of(200, 50, 8e11, 0)};
+    struct stages_side b = {.name = "b", .document = document_of(100, 40, 1e12, 0)};
+    struct stages_side other = {.name = "other", .document = document_of(100, 40, 1e12, 1)};
+    str_init(&text);
+    jw_init(&w, &text, true);
+    CHECK_INT(stages_compare_json(&a, &b, &w, &err), 0);
+    json_t *doc = json_parse(str_text(&text), text.length, "result", &err);
+    const json_t *row = json_array_get(json_object_get(doc, "rows"), 0);
+    CHECK_NEAR(figure(row, "speedup"), 2, 1e-12);
+    CHECK_NEAR(figure(row, "speedup_low"), 180 / 110.0, 1e-12);
+    CHECK_NEAR(figure(row, "speedup_high"), 220 / 90.0, 1e-12);
+    CHECK_NEAR(figure(row, "expected"), 1.25, 1e-12);
+    CHECK_NEAR(figure(row, "speedup_by_expected"), 1.6, 1e-12);
+    CHECK_NEAR(figure(json_array_get(json_object_get(doc, "products"), 0), "ratio"), 1.25, 1e-12);
+    CHECK(json_is_false(json_object_get(json_object_get(row, "parity"), "compared"))); // nothing was kept
+    CHECK_INT(stages_compare_json(&a, &other, &w, &err), ERR_INPUT);
+    CHECK(strstr(err.message, "another seed") != NULL);
+    json_decref(doc);
+    str_release(&text);
+    stages_side_release(&a);
+    stages_side_release(&b);
+    stages_side_release(&other);
 }
