@@ -93,6 +93,11 @@ static int medians(struct cli *cli, const struct accuracy *a, enum table_format 
     return rc;
 }
 
+static bool same_remark(const struct accuracy_row *row, const char *remark)
+{
+    return row->m->remark && remark && strcmp(row->m->remark, remark) == 0;
+}
+
 // Rows that share a remark share its line.
 static void remarks(struct cli *cli, const struct accuracy *a, int width)
 {
@@ -104,13 +109,13 @@ static void remarks(struct cli *cli, const struct accuracy *a, int width)
         const char *remark = a->rows[i].m->remark;
         bool said = false;
         for (size_t k = 0; k < i; k++)
-            said |= a->rows[k].m->remark == remark;
+            said |= same_remark(&a->rows[k], remark);
         if (!remark || said)
             continue;
         str_clear(&line);
         str_add(&line, "- ");
         for (size_t k = i; k < a->n_rows; k++) {
-            if (a->rows[k].m->remark == remark)
+            if (same_remark(&a->rows[k], remark))
                 str_addf(&line, "%s%s (%s)", k == i ? "" : "; ", a->rows[k].m->what, a->rows[k].m->chip);
         }
         str_addf(&line, ": %s", remark);
@@ -138,7 +143,7 @@ static void markdown_head(struct cli *cli)
     str_add(&cli->out,
             "# How far predictions are off\n\n"
             "Every row is a measurement that somebody else published, with our predictions beside it. The rows are in\n"
-            "`src/lab/accuracy_data.c`; this page is what `make accuracy` writes, and a test compares the two.\n\n");
+            "`docs/measurements.json`; this page is what `make accuracy` writes, and a test compares the two.\n\n");
 }
 
 static int print(struct cli *cli, const struct accuracy *a, bool markdown, struct error *err)

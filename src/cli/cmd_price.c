@@ -405,47 +405,150 @@ static int print_what_ifs(struct cli *cli, struct price *p, struct error *err)
     return rc;
 }
 
-static void time_cell(struct table *t, struct quantity q)
+// us, in the unit that suits it.
+static void span_cell(struct table *t, struct quantity q)
 {
+    char text[FORMAT_MAX];
+    format_time(text, q.value / 1e6);
     if (isnan(q.value))
         table_null(t, q.source);
     else
-        table_number(t, q.value, NULL);
+        table_number(t, q.value, text);
+}
+
+// One line of three predictions; of the whole with its target's name.
+static void prediction_row(struct table *t, const char *target, const char *what, const struct prediction *k)
+{
+    const struct quantity cells[] = {k->sheet, k->floor, k->predicted, k->low, k->high, k->calibrated, k->measured};
+    table_row(t);
+    table_cell(t, target);
+    table_cell(t, what);
+    for (size_t c = 0; c < sizeof cells / sizeof *cells; c++)
+        span_cell(t, cells[c]);
+}
+
+// Programs of a request that are predicted each.
+static int n_predicted(const struct price *p, const struct price_prediction *k)
+{
+    return k->parts && p->request.n_parts > 1 ? p->request.n_parts : 0;
+}
+
+static int prediction_times(struct cli *cli, const struct price *p, struct error *err)
+{
+    static const char *const titles[] = {"sheet floor", "compiler floor", "compiler predicts", "at least",
+                                         "at most",     "calibrated",     "measured"};
+    struct table t;
+    bool measured = false;
+    for (size_t i = 0; i < p->options.n_targets; i++)
+        measured |= !isnan(p->predictions[i].whole.measured.value);
+    table_init(&t);
+    table_column(&t, "predictions", NULL, TABLE_LEFT, 0);
+    table_column(&t, "of", NULL, TABLE_LEFT, 0);
+    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++) {
+        table_column(&t, titles[i], NULL, TABLE_RIGHT, i == 3 || i == 4 ? 3 : i == 6 && !measured ? 9 : 1);
+        table_origin(&t, i == 6 ? ORIGIN_MEASURED : ORIGIN_DERIVED);
+    }
+    for (size_t i = 0; i < p->options.n_targets; i++) {
+        const struct price_prediction *k = &p->predictions[i];
+        for (int n = 0; n < n_predicted(p, k); n++) {
+            char what[64];
+            const struct model_part *part = &p->request.parts[n];
+            snprintf(what, sizeof what, part->calls > 1 ? "%s x %lld" : "%s", part->name, (long long)part->calls);
+            prediction_row(&t, n ? "" : k->whole.target, what, &k->parts[n]);
+        }
+        prediction_row(&t, n_predicted(p, k) ? "" : k->whole.target, "all", &k->whole);
+    }
+    return table_end(cli, &t, err);
+}
+
+static void bytes_cell(struct table *t, double bytes)
+{
+    table_number(t, isnan(bytes) ? NAN : bytes / 0x1p20, NULL);
+}
+
+// What the compiler plans for each program, and what asking it took.
+static int prediction_memory(struct cli *cli, const struct price *p, struct error *err)
+{
+    static const char *const titles[] = {"weights", "other arguments", "results", "temporaries", "code", "all"};
+    struct table t;
+    table_init(&t);
+    table_column(&t, "compiled", NULL, TABLE_LEFT, 0);
+    table_column(&t, "program", NULL, TABLE_LEFT, 0);
+    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++) {
+        table_column(&t, titles[i], "MiB", TABLE_RIGHT, i == 5 ? 0 : i == 1 || i == 2 ? 4 : 2);
+        table_origin(&t, ORIGIN_DERIVED);
+    }
+    table_column(&t, "fits", NULL, TABLE_LEFT, 0);
+    table_column(&t, "asked for", "s", TABLE_RIGHT, 3);
+    table_origin(&t, ORIGIN_MEASURED);
+    table_column(&t, "processor", "s", TABLE_RIGHT, 4);
+    table_origin(&t, ORIGIN_MEASURED);
+    for (size_t i = 0; i < p->options.n_targets; i++) {
+        const struct price_prediction *k = &p->predictions[i];
+        for (int n = 0; n < p->request.n_parts && k->parts; n++) {
+            const struct predict_compiled *m = k->parts[n].memory;
+            if (!m)
+                continue;
+            double of[] = {m->weight_bytes, m->argument_bytes - m->weight_bytes,
+                           m->output_bytes, m->temporary_bytes,
+                           m->code_bytes,   m->needed_bytes};
+            table_row(&t);
+            table_cell(&t, n ? "" : k->whole.target);
+            table_cell(&t, p->request.parts[n].name);
+            for (size_t c = 0; c < sizeof of / sizeof *of; c++)
+                bytes_cell(&t, of[c]);
+            table_cell(&t, strcmp(m->state, "compiled") == 0       ? "yes"
+                           : strcmp(m->state, "does not fit") == 0 ? "no"
+                                                                   : m->state);
+            table_number(&t, k->parts[n].compile_s, NULL);
+            table_number(&t, k->parts[n].cpu_s, NULL);
+        }
+    }
+    if (t.row_count)
+        return table_end(cli, &t, err);
+    table_release(&t); // no compiler was asked
+    return 0;
+}
+
+static void resident_text(struct cli *cli, const struct price *p)
+{
+    for (size_t i = 0; i < p->options.n_targets; i++) {
+        const struct price_prediction *k = &p->predictions[i];
+        char a[FORMAT_MAX], b[FORMAT_MAX];
+        struct str s;
+        if (!n_predicted(p, k) || isnan(k->resident_bytes))
+            continue;
+        str_init(&s);
+        format_bytes_binary(a, k->resident_bytes);
+        format_bytes_binary(b, k->usable_bytes);
+        str_addf(&s,
+                 "%s: with the weights and code of all programs in memory and the rest of one at a time, %s of %s "
+                 "[D]: %s.",
+                 k->whole.target, a, b,
+                 k->resident_bytes <= k->usable_bytes ? "they fit together" : "they do not fit together");
+        wrap_text(&cli->out, str_text(&s), 0, 0, cli->width);
+        str_release(&s);
+    }
 }
 
 // By the sheet, by the compiler, by what was measured.
 static int print_predictions(struct cli *cli, const struct price *p, struct error *err)
 {
-    static const char *const titles[] = {"sheet floor", "compiler floor", "compiler predicts",
-                                         "at least",    "at most",        "calibrated"};
-    struct table t;
     if (!p->predictions)
         return 0;
-    table_init(&t);
-    table_column(&t, "three predictions", NULL, TABLE_LEFT, 0);
-    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++) {
-        table_column(&t, titles[i], "us", TABLE_RIGHT, i == 3 || i == 4 ? 3 : 1);
-        table_origin(&t, ORIGIN_DERIVED);
-    }
-    table_column(&t, "compiled in", "s", TABLE_RIGHT, 4);
-    table_origin(&t, ORIGIN_MEASURED);
-    for (size_t i = 0; i < p->options.n_targets; i++) {
-        const struct prediction *k = &p->predictions[i];
-        const struct quantity cells[] = {k->sheet, k->floor, k->predicted, k->low, k->high, k->calibrated};
-        table_row(&t);
-        table_cell(&t, k->target);
-        for (size_t c = 0; c < sizeof cells / sizeof *cells; c++)
-            time_cell(&t, cells[c]);
-        time_cell(&t, quantity_make(k->compile_s, "s", ORIGIN_MEASURED, "the compiler was not asked"));
-    }
-    int rc = table_end(cli, &t, err);
+    int rc = prediction_times(cli, p, err);
     if (!rc)
-        wrap_text(&cli->out,
-                  "Of one whole request on one device. The sheet: the sum of row floors. The compiler: what its code "
-                  "takes at least, and that over the efficiency that was measured, within its band. Calibrated: the "
-                  "sheet's floor over the share of its peak that a product was measured to reach on that chip.",
-                  0, 0, cli->width);
-    return rc;
+        rc = prediction_memory(cli, p, err);
+    if (rc)
+        return rc;
+    resident_text(cli, p);
+    wrap_text(&cli->out,
+              "Of one whole request on one device. The sheet: the sum of row floors. The compiler: what its code "
+              "takes at least, and that over the efficiency that was measured, within its band. Calibrated: the "
+              "sheet's floor over the share of its peak that a product was measured to reach on that chip. Measured: "
+              "what somebody published of this request, where that is known here.",
+              0, 0, cli->width);
+    return 0;
 }
 
 // Whether some chip publishes no rate for what is multiplied.
@@ -525,6 +628,7 @@ static int run(struct cli *cli, struct error *err)
         .weights = cli_string(cli, "weights"),
         .inputs = cli_string(cli, "inputs"),
         .calibration = cli_given(cli, "calibration") ? cli_string(cli, "calibration") : NULL,
+        .plugin = cli_given(cli, "plugin") ? cli_string(cli, "plugin") : NULL,
         .what_if = cli_given(cli, "what-if"),
         .by_scope = strcmp(cli_string(cli, "by"), "scope") == 0,
         .lenient = cli_flag(cli, "lenient"),
@@ -621,6 +725,12 @@ static const struct option options[] = {
      .kind = OPTION_FLAG,
      .help = "leave out what is not understood of a program's text, and say so"},
     OPTION_CALIBRATION,
+    {.name = "plugin",
+     .kind = OPTION_STRING,
+     .argument = "PATH",
+     .complete = COMPLETE_FILE,
+     .help = "the compiler that --target asks, libtpu.so; found through ASSAY_PLUGIN_PATH and beside the program when "
+             "not given"},
     {.name = "what-if",
      .kind = OPTION_FLAG,
      .help = "what to optimise next: what 8-bit products and weights, fusing, hoisting and other batches would save on "

@@ -26,7 +26,10 @@ const char *accuracy_method_name(enum accuracy_method method)
 // products.
 static int price_floor_s(const struct measurement *m, double *seconds, double *flop, struct error *err)
 {
-    struct price_options o = {.workload = m->workload, .chips = &m->chip, .n_chips = 1};
+    struct price_options o = {.workload = m->workload,
+                              .chips = &m->chip,
+                              .n_chips = 1,
+                              .shape = {.height = m->height, .width = m->width, .steps = m->steps}};
     struct price p;
     double us = 0;
     *flop = 0;
@@ -129,9 +132,11 @@ static int predict_calibrated(struct accuracy *a, struct accuracy_row *row, stru
 int accuracy_open(struct accuracy *a, struct error *err)
 {
     size_t n = 0;
-    int rc = 0;
     memset(a, 0, sizeof *a);
     arena_init(&a->arena);
+    int rc = accuracy_measurements_check(err);
+    if (rc)
+        return rc;
     while (accuracy_measurement(n))
         n++;
     a->rows = arena_new(&a->arena, struct accuracy_row, n, err);

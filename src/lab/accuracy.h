@@ -26,10 +26,11 @@ struct measurement {
     const char *what; // "4096 x 4096 x 4096, bf16"
     enum accuracy_kind kind;
     const char *chip;
-    const char *workload; // of price, or for tokens a name of the built-in architectures
-    const char *part;     // of the request; NULL: all of it
-    int64_t seq;          // tokens in a sequence, of training
-    double bits;          // in which a weight is stored with its scales, of decoding
+    const char *workload;         // of price, or for tokens a name of the built-in architectures
+    const char *part;             // of the request; NULL: all of it
+    int64_t seq;                  // tokens in a sequence, of training
+    int64_t height, width, steps; // of an image; 0: of none
+    double bits;                  // in which a weight is stored with its scales, of decoding
     enum accuracy_unit unit;
     double value;
     const char *printed; // as the source has it
@@ -38,7 +39,10 @@ struct measurement {
     const char *compiler; // which, and how the figure comes about
     const char *remark;   // why prediction and measurement differ, where that is known; else NULL
 };
-const struct measurement *accuracy_measurement(size_t i); // NULL past the last
+// Row i of docs/measurements.json, which is part of the program; NULL past the last.
+const struct measurement *accuracy_measurement(size_t i);
+// Whether all of that file could be read; ERR_INTERNAL says which row could not.
+int accuracy_measurements_check(struct error *err);
 
 enum accuracy_method {
     ACCURACY_SHEET,      // the floor from the specification table

@@ -53,11 +53,32 @@ static const char *not_asked(const struct predict_target *t)
     return NULL;
 }
 
+static double known(int64_t bytes)
+{
+    return bytes < 0 ? NAN : (double)bytes;
+}
+
+static void keep_memory(const struct compile_case *k, struct predict_compiled *out)
+{
+    out->argument_bytes = known(k->memory.arguments);
+    out->weight_bytes = known(k->weight_bytes);
+    out->output_bytes = known(k->memory.outputs);
+    out->temporary_bytes = known(k->memory.temporaries);
+    out->code_bytes = known(k->memory.code);
+    out->needed_bytes = known(k->memory.allocated) + out->code_bytes;
+}
+
 static int keep(const struct compile_case *k, struct predict_compiled *out, struct arena *arena, struct error *err)
 {
     out->state = compile_state_name(k->state);
-    out->compile_s = k->wall_s;
+    bool done = k->state == COMPILE_DONE;
+    out->compile_s = done ? k->wall_s : NAN;
+    out->cpu_s = done ? k->cpu_s : NAN;
     out->band = k->band;
+    out->usable_bytes = k->usable_bytes;
+    out->needed_bytes = k->has_figures ? k->needed_bytes : NAN;
+    if (done)
+        keep_memory(k, out);
     if (k->state == COMPILE_DONE) {
         out->floor_s = k->floor_s;
         out->predicted_s = k->predicted_s;
@@ -131,8 +152,19 @@ int predict_compile(const struct predict_job *job, struct predict_compiled *out,
     for (size_t i = 0; i < job->n_targets; i++) {
         const char *reason = not_asked(&job->targets[i]);
         for (size_t k = 0; k < programs; k++)
-            out[i * programs + k] = (struct predict_compiled){
-                .reason = reason, .floor_s = NAN, .predicted_s = NAN, .compile_s = NAN, .band = NAN};
+            out[i * programs + k] = (struct predict_compiled){.reason = reason,
+                                                              .floor_s = NAN,
+                                                              .predicted_s = NAN,
+                                                              .compile_s = NAN,
+                                                              .cpu_s = NAN,
+                                                              .band = NAN,
+                                                              .argument_bytes = NAN,
+                                                              .weight_bytes = NAN,
+                                                              .output_bytes = NAN,
+                                                              .temporary_bytes = NAN,
+                                                              .code_bytes = NAN,
+                                                              .needed_bytes = NAN,
+                                                              .usable_bytes = NAN};
         if (!reason)
             asked[n++] = i;
     }
@@ -188,12 +220,14 @@ static int make_compiled(const struct predict_compiled *c, const double *times, 
     const struct predict_compiled *first = &c[0];
     double floor = 0, predicted = 0;
     const char *reason = NULL;
-    out->compile_s = 0;
+    out->compile_s = out->cpu_s = 0;
     out->state = first->state;
+    out->memory = n == 1 && first->state ? first : NULL;
     for (size_t i = 0; i < n; i++) {
         floor += c[i].floor_s * times[i] * 1e6;
         predicted += c[i].predicted_s * times[i] * 1e6;
         out->compile_s += c[i].compile_s;
+        out->cpu_s += c[i].cpu_s;
         if (c[i].reason && !reason) {
             reason = c[i].reason;
             out->state = c[i].state;
@@ -230,9 +264,31 @@ int predict_make(const struct predict_target *t, struct quantity floor, const st
     return rc ? rc : make_calibrated(t, floor, arena, out, err);
 }
 
+static void write_memory(const struct predict_compiled *m, struct jw *w)
+{
+    static const char plan[] = "the compiler's plan, of one device";
+    jw_key(w, "memory");
+    if (!m) {
+        jw_null(w);
+        return;
+    }
+    jw_object(w);
+    quantity_json_derived(w, "arguments", m->argument_bytes, "B", plan);
+    quantity_json_derived(w, "weights", m->weight_bytes, "B",
+                          "arguments that are weights, as the compiler lays them out");
+    quantity_json_derived(w, "outputs", m->output_bytes, "B", plan);
+    quantity_json_derived(w, "temporaries", m->temporary_bytes, "B", plan);
+    quantity_json_derived(w, "code", m->code_bytes, "B", plan);
+    quantity_json_derived(w, "needed", m->needed_bytes, "B", plan);
+    quantity_json_derived(w, "usable", m->usable_bytes, "B", "what a device of this chip can give to a program");
+    jw_object_end(w);
+}
+
 void predict_json(const struct prediction *p, struct jw *w)
 {
-    jw_object(w);
+    const char *wall =
+                   isnan(p->compile_s) ? "the compiler was not asked, or did not come to an end" : "wall clock, here",
+               *cpu = isnan(p->cpu_s) ? wall : "processor time, here";
     jw_kv_string(w, "target", p->target);
     quantity_json_kv(w, "sheet", p->sheet);
     jw_key(w, "compiler");
@@ -242,11 +298,10 @@ void predict_json(const struct prediction *p, struct jw *w)
     quantity_json_kv(w, "predicted", p->predicted);
     quantity_json_kv(w, "low", p->low);
     quantity_json_kv(w, "high", p->high);
-    quantity_json_kv(w, "compile",
-                     quantity_make(p->compile_s, "s", ORIGIN_MEASURED,
-                                   isnan(p->compile_s) ? "the compiler was not asked" : "wall clock, here"));
+    quantity_json_kv(w, "compile", quantity_make(p->compile_s, "s", ORIGIN_MEASURED, wall));
+    quantity_json_kv(w, "compile_cpu", quantity_make(p->cpu_s, "s", ORIGIN_MEASURED, cpu));
+    write_memory(p->memory, w);
     jw_object_end(w);
     quantity_json_kv(w, "calibrated", p->calibrated);
     quantity_json_kv(w, "measured", p->measured);
-    jw_object_end(w);
 }

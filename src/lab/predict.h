@@ -31,7 +31,11 @@ struct predict_compiled {
     double band;                 // the prediction holds within this factor, either way
     const char *efficiency;      // where the efficiency is from; or why there is none
     const char *compiler;        // plugin and version
-    double compile_s;            // wall clock
+    double compile_s, cpu_s;     // wall clock, processor time
+    // Of one device, as the compiler lays it out, B; NAN where it says nothing. What it needs of one that does not fit
+    // is in needed_bytes alone.
+    double argument_bytes, weight_bytes, output_bytes, temporary_bytes, code_bytes;
+    double needed_bytes, usable_bytes;
 };
 
 struct predict_job {
@@ -58,7 +62,9 @@ struct prediction {
     struct quantity calibrated;           // by what was measured of this chip
     struct quantity measured;             // NAN: not on this chip
     const char *state;                    // of the compilation; NULL: the compiler was not asked
-    double compile_s;                     // NAN: it was not
+    double compile_s, cpu_s;              // NAN: it was not
+    // Memory, of one program; NULL: of several, or the compiler was not asked.
+    const struct predict_compiled *memory;
 };
 
 // Puts them together. `floor` is the roofline of the whole on the target's chip, us; `compiled` and `times` are n
@@ -66,7 +72,7 @@ struct prediction {
 int predict_make(const struct predict_target *t, struct quantity floor, const struct predict_compiled *compiled,
                  const double *times, size_t n, double measured_us, const char *where, struct arena *arena,
                  struct prediction *out, struct error *err);
-// An element of "predictions".
+// The members of an element of "predictions", inside its object.
 void predict_json(const struct prediction *p, struct jw *w);
 
 #endif

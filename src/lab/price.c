@@ -419,7 +419,7 @@ int price_json(struct price *p, struct jw *w, struct error *err)
     jw_key(w, "predictions");
     jw_array(w);
     for (size_t i = 0; i < p->options.n_targets && p->predictions; i++)
-        predict_json(&p->predictions[i], w);
+        price_prediction_json(p, &p->predictions[i], w);
     jw_array_end(w);
     jw_kv_string(w, "note", p->note ? p->note : price_note(p));
     jw_object_end(w);

@@ -5,6 +5,7 @@
 
 #include "chips/chips.h"
 #include "ir/cost.h"
+#include "lab/accuracy.h"
 #include "lab/predict.h"
 #include "models/builtin.h"
 #include "models/program.h"
@@ -19,6 +20,7 @@ struct price_options {
     size_t n_chips;
     const char *const *targets; // what price_predict asks the compiler about
     size_t n_targets;
+    const char *plugin;         // the compiler's file; NULL: found by the kind of target
     const char *calibration;    // a record or file of assay.calibration/1: floors also by what was measured; NULL: none
     const char *const *layouts; // of targets of several chips; none: all that there are
     size_t n_layouts;
@@ -46,6 +48,16 @@ struct price_arguments {
     size_t n_cases;  // that the inputs' file holds; a price is of one
 };
 
+// What one target makes of a whole request, and of each of its programs. Times are of a request: of a program that it
+// calls four times, of all four.
+struct price_prediction {
+    struct prediction whole;
+    struct prediction *parts; // one for each part of the request; NULL: the program is taken as it is
+    // With the weights and the code of all programs in memory, and the rest of the one that needs most: B, NAN where
+    // the compiler says nothing.
+    double resident_bytes, usable_bytes;
+};
+
 struct price {
     struct arena arena;
     const char *workload, *policy; // policy NULL for a product
@@ -64,8 +76,8 @@ struct price {
     const char *const *layouts; // as asked for
     size_t n_layouts;
     struct predict_target predict[PREDICT_MAX_TARGETS];
-    struct prediction *predictions; // one for each of options.n_targets, of a whole request; NULL: not yet
-    struct price_options options;   // as given; its strings are borrowed
+    struct price_prediction *predictions; // one for each of options.n_targets; NULL: not yet
+    struct price_options options;         // as given; its strings are borrowed
 };
 
 // ERR_USAGE for names that are not known, ERR_INPUT for a model's files. Call price_close in any case.
@@ -81,6 +93,13 @@ const struct price_part *price_part_of(const struct price *p, int row);
 // Asks the compiler about every part of the request on every target, which takes its time; before price_json. Without
 // targets nothing is done. An absent compiler is a reason in the predictions, not an error.
 int price_predict(struct price *p, const struct progress *progress, struct error *err);
+
+// What somebody measured of this very request on a chip, or, with the name of a part, of that part of it; NULL: nothing
+// is known here.
+const struct measurement *price_published(const struct price *p, const struct chip *chip, const char *part);
+
+// An element of "predictions".
+void price_prediction_json(const struct price *p, const struct price_prediction *k, struct jw *w);
 
 // What is published about this very request and differs from what is computed here, and why; NULL: nothing is known.
 const char *price_note(const struct price *p);

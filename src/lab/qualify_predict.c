@@ -91,7 +91,10 @@ void qualify_predictions_json(const struct qualify *q, const struct qualify_poli
 {
     jw_key(w, "predictions");
     jw_array(w);
-    for (size_t t = 0; t < q->n_targets && p->predictions; t++)
+    for (size_t t = 0; t < q->n_targets && p->predictions; t++) {
+        jw_object(w);
         predict_json(&p->predictions[t], w);
+        jw_object_end(w);
+    }
     jw_array_end(w);
 }

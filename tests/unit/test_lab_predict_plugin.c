@@ -30,7 +30,15 @@ TEST(lab_predict_plugin_product_on_targets)
     if (!worker_test_libtpu())
         return;
     REQUIRE(predict(&p, "gemm:4096x4096x4096:bf16", targets, 4));
-    const struct prediction *k = p.predictions;
+    const struct prediction k[] = {p.predictions[0].whole, p.predictions[1].whole, p.predictions[2].whole,
+                                   p.predictions[3].whole};
+    // Of one program the parts are the whole, and its memory is the compiler's plan: 3 x 32 MiB and the code.
+    const struct prediction *part = p.predictions[0].parts;
+    REQUIRE(part && part->memory);
+    CHECK_NEAR(part->floor.value, k[0].floor.value, 0);
+    CHECK(part->memory->argument_bytes == 0x1p26 && part->memory->output_bytes == 0x1p26); // in f32
+    CHECK(part->memory->needed_bytes > 0x1p27 && part->memory->needed_bytes < 0x1p28);
+    CHECK_NEAR(p.predictions[0].resident_bytes, part->memory->needed_bytes, 0);
     CHECK_NEAR(k[0].sheet.value, 2 * 0x1p36 / 918e12 * 1e6, 1e-6);
     CHECK_STR(k[0].state, "compiled");
     CHECK(k[0].floor.value >= 270624 / 1750.0);         // the product alone
@@ -47,6 +55,39 @@ TEST(lab_predict_plugin_product_on_targets)
     CHECK(k[2].calibrated.value > k[2].sheet.value);
     CHECK(isnan(k[3].sheet.value) && isnan(k[3].calibrated.value) && isnan(k[3].compile_s));
     CHECK(strstr(k[3].calibrated.source, "bench --calibrate") != NULL);
+    price_close(&p);
+}
+
+// An image's programs one by one, beside what was published of each; what a whole request takes is what they take.
+TEST(lab_predict_programs_of_a_request)
+{
+    static const char *const targets[] = {"v6e"};
+    static const double published_ms[] = {104.8, 158.1, 14.4};
+    struct price p;
+    struct error e = {0};
+    struct price_options o = {
+        .workload = "builtin:flux2-klein-4b", .targets = targets, .n_targets = 1, .plugin = "/nowhere/libtpu.so"};
+    REQUIRE_OK(price_open(&p, &o, &e), &e);
+    REQUIRE_OK(price_predict(&p, NULL, &e), &e);
+    const struct price_prediction *k = p.predictions;
+    CHECK_INT(p.request.n_parts, 3);
+    double sheet = 0, calibrated = 0;
+    for (int i = 0; i < 3; i++) {
+        CHECK_NEAR(k->parts[i].measured.value, published_ms[i] * 1e3, 1e-6);
+        CHECK(isnan(k->parts[i].floor.value) && !k->parts[i].memory);
+        sheet += k->parts[i].sheet.value;
+        calibrated += k->parts[i].calibrated.value;
+    }
+    CHECK_NEAR(sheet / k->whole.sheet.value, 1, 1e-12);
+    CHECK_NEAR(calibrated / k->whole.calibrated.value, 1, 1e-12);
+    CHECK_NEAR(k->whole.measured.value, 262e3, 1e-6);
+    CHECK(isnan(k->resident_bytes));
+    price_close(&p);
+    // Nothing was published of another size.
+    o.shape.height = 1024;
+    REQUIRE_OK(price_open(&p, &o, &e), &e);
+    REQUIRE_OK(price_predict(&p, NULL, &e), &e);
+    CHECK(isnan(p.predictions->whole.measured.value));
     price_close(&p);
 }
 
