@@ -366,6 +366,13 @@ case("kernel_attention", custom("f32[6,4]", "tpu_custom_call", X, "f32[6,10]", "
      [None, 0, None], LIBRARY)  # fmt: skip
 case("custom_unknown", custom(X, "somebody", X), [None, 0, None], LIBRARY)
 case("custom_sharding", custom(X, "Sharding", X), [0, 0, 0], LIBRARY)
+# The TPU compiler's name for values that already lie one behind the other. XLA counts -1 of everything for each, seconds, too.
+case("concat_bitcast", custom("f32[12,10]", "ConcatBitcast", X, X), [0, 0, 0], "a view")
+case("concat_bitcast_beside", f"""HloModule m
+ENTRY e {{ p0 = {X} parameter(0)
+ p1 = {X} parameter(1)
+ z = f32[12,10] custom-call(p0, p1), custom_call_target="ConcatBitcast"
+ ROOT r = f32[12,10] negate(z) }}""", [120, 0, 2 * size("f32[12,10]")], "a view")  # fmt: skip
 
 
 # As jax makes them, optimised for this machine
