@@ -347,7 +347,7 @@ int ladder_run(struct ladder *l, const struct ladder_options *o, const struct pr
     l->rungs = m->rungs;
     l->n_rungs = m->n_rungs;
     l->workload = o->workload ? o->workload : l->reference.weights;
-    if (!l->workload)
+    if (!l->workload || !*l->workload)
         return error_set(err, ERR_USAGE, o->reference, "does not say which weights it was run with: name the WORKLOAD");
     rc = set_policy(l, err);
     if (!rc)

@@ -379,6 +379,17 @@ static int run_parts(struct run *run, const struct progress *progress, struct er
     return rc;
 }
 
+// The sizes are the reference's, not options.
+static int tokens_of(const struct ladder_reference *r, int64_t height, int64_t width, int64_t *rows, int64_t *columns,
+                     struct error *err)
+{
+    struct error why = {0};
+    if (flux2_tokens(height, width, rows, columns, &why) == 0)
+        return 0;
+    return error_set(err, ERR_INPUT, r->directory, "\"%s\" of its images %s",
+                     strcmp(why.where, "--height") == 0 ? "height" : "width", why.message);
+}
+
 static int set_sizes(struct run *run, struct error *err)
 {
     const struct ladder_reference *r = &run->l->reference;
@@ -389,10 +400,10 @@ static int set_sizes(struct run *run, struct error *err)
     if (c->sampler && !flux2_sampler_parse(&run->sampler, c->sampler))
         return error_set(err, ERR_INPUT, r->directory, "\"sampler\" is \"%.40s\", not one of diffusers, bfl, exact",
                          c->sampler);
-    int rc = flux2_tokens(c->height, c->width, &run->rows, &run->columns, err);
+    int rc = tokens_of(r, c->height, c->width, &run->rows, &run->columns, err);
     for (int i = 0; i < c->n_references && !rc; i++) {
         rc =
-            flux2_tokens(c->references[i][0], c->references[i][1], &run->references[i][0], &run->references[i][1], err);
+            tokens_of(r, c->references[i][0], c->references[i][1], &run->references[i][0], &run->references[i][1], err);
         run->reference_tokens += run->references[i][0] * run->references[i][1];
     }
     return rc;
@@ -405,7 +416,10 @@ static int run_flux2(struct ladder *l, const struct progress *progress, struct e
     int rc = set_sizes(&run, err);
     if (rc)
         return rc;
-    rc = klein_weights_open(&run.w, &o, err);
+    struct error why = {0};
+    rc = klein_weights_open(&run.w, &o, &why);
+    if (rc) // which an image takes as an option
+        error_set(err, rc, strcmp(why.where, "--weights") == 0 ? "WORKLOAD" : why.where, "%s", why.message);
     if (!rc && l->reference.at->text_tokens)
         run.w.config.text_tokens = l->reference.at->text_tokens;
     if (!rc)
