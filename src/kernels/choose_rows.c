@@ -35,6 +35,18 @@ static int columns_of(const struct chooser *c, int i, int64_t *column)
     return i;
 }
 
+// Whether x is not in memory: sums of a product that XLA makes, which its loops read and scale by themselves wherever
+// they are used. A call would make it write them once more.
+static bool is_scaled_by_xla(const struct chooser *c, int x)
+{
+    if (c->choices[x])
+        return false;
+    while (chooser_from(c, x, OP_MULTIPLY, 0, false) >= 0)
+        x = chooser_from(c, x, OP_MULTIPLY, 0, false);
+    int sums = chooser_from(c, x, OP_CONVERT, 0, false);
+    return sums >= 0 && chooser_at(c, sums)->op == OP_DOT && chooser_at(c, sums)->shape.dtype == DT_S32;
+}
+
 // ---- silu(gate) * up
 
 // Whether i is silu(gate) * up of two parts of one value: *x, from which columns.
@@ -57,7 +69,7 @@ bool choose_swiglu(const struct chooser *c, int i, struct choice *out)
     if (in->op == OP_CONCATENATE && in->n_operands == 2 && in->axis == last && c->uses[in->operands[1]] == 1)
         before = in->operands[0], y = in->operands[1];
     int wide = chooser_at(c, y)->shape.dtype == DT_BF16 ? chooser_from(c, y, OP_CONVERT, 0, true) : y;
-    if (!is_float(c, i) || wide < 0 || !is_swiglu(c, wide, &x, &gate, &up) ||
+    if (!is_float(c, i) || wide < 0 || !is_swiglu(c, wide, &x, &gate, &up) || is_scaled_by_xla(c, x) ||
         FLOP_PER_VALUE * (double)shape_elements(&chooser_at(c, y)->shape) < c->least_flop ||
         (before >= 0 && chooser_at(c, before)->shape.dims[last] == 0))
         return false;
@@ -204,6 +216,8 @@ bool choose_rotary(const struct chooser *c, int i, struct choice *out)
     if (!is_float(c, x) || !shape_same_dims(&chooser_at(c, x)->shape, s))
         return false;
     bool wide = all >= 0 && chooser_at(c, all)->shape.rank == 3 && shape_same_dims(&chooser_at(c, flat)->shape, &rows);
+    if (is_scaled_by_xla(c, wide ? all : x))
+        return false;
     *out = (struct choice){.kind = KERNEL_ROTARY};
     chooser_operand(c, out, wide ? all : x);
     if (!wide)

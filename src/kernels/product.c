@@ -10,12 +10,12 @@
 
 #include "kernels/handlers.h"
 #include "kernels/onednn.h"
+#include "kernels/rows.h"
 #include "kernels/team.h"
-#include "num/convert.h"
 
 #define SCALE_ROWS    1
 #define SCALE_OUTPUTS 2
-// Sums that are still to be scaled, and widened codes, are made in strips of outputs that stay in a second-level
+// Sums that are still to be scaled by row, and widened codes, are made in strips of outputs that stay in a second-level
 // cache's reach; a strip has at least so many outputs that the product runs at full speed.
 #define STRIP_BYTES    ((int64_t)8 << 20)
 #define STRIP_MULTIPLE 64
@@ -30,7 +30,7 @@ struct product {
     // Of a strip:
     void *sums, *widened;
     int64_t first, count; // outputs
-    struct error *err;
+    struct row_loops loops;
 };
 
 static size_t bytes_of(enum dtype t, int64_t n)
@@ -44,27 +44,12 @@ static size_t bytes_of(enum dtype t, int64_t n)
 static void scale_rows(void *context, size_t from, size_t to)
 {
     const struct product *c = context;
-    float line[512];
+    enum dtype t = c->p.x == DT_S8 ? DT_S32 : DT_F32;
     for (size_t row = from; row < to; row++) {
-        float factor = c->rows ? c->rows[row] : 1;
-        for (int64_t at = 0; at < c->count; at += 512) {
-            int64_t n = c->count - at < 512 ? c->count - at : 512;
-            size_t place = row * (size_t)c->count + (size_t)at;
-            if (c->p.x == DT_S8) {
-                const int32_t *s = (const int32_t *)c->sums + place;
-                for (int64_t i = 0; i < n; i++)
-                    line[i] = (float)s[i] * factor;
-            } else {
-                const float *s = (const float *)c->sums + place;
-                for (int64_t i = 0; i < n; i++)
-                    line[i] = s[i] * factor;
-            }
-            const float *f = c->outputs ? c->outputs + c->first + at : NULL;
-            for (int64_t i = 0; f && i < n; i++)
-                line[i] *= f[i];
-            char *out = (char *)c->out + bytes_of(c->out_type, (int64_t)row * c->p.out_stride + c->first + at);
-            convert_elements(c->out_type, out, DT_F32, line, (size_t)n, NULL);
-        }
+        const char *sums = (const char *)c->sums + bytes_of(t, (int64_t)row * c->count);
+        char *out = (char *)c->out + bytes_of(c->out_type, (int64_t)row * c->p.out_stride + c->first);
+        c->loops.scale(sums, t, c->count, c->rows ? c->rows[row] : 1, c->outputs ? c->outputs + c->first : NULL, out,
+                       c->out_type);
     }
 }
 
@@ -72,16 +57,9 @@ static void scale_rows(void *context, size_t from, size_t to)
 static void widen_rows(void *context, size_t from, size_t to)
 {
     const struct product *c = context;
-    for (size_t row = from; row < to; row++) {
-        const int8_t *src = (const int8_t *)c->w + ((size_t)c->first + row) * (size_t)c->p.k;
-        uint16_t *dst = (uint16_t *)c->widened + row * (size_t)c->p.k;
-        for (int64_t i = 0; i < c->p.k; i++) {
-            float v = (float)src[i];
-            uint32_t bits;
-            memcpy(&bits, &v, sizeof bits);
-            dst[i] = (uint16_t)(bits >> 16);
-        }
-    }
+    for (size_t row = from; row < to; row++)
+        c->loops.widen((const int8_t *)c->w + ((size_t)c->first + row) * (size_t)c->p.k, c->p.k,
+                       (uint16_t *)c->widened + row * (size_t)c->p.k);
 }
 
 // ---- strips
@@ -105,7 +83,7 @@ static int multiply_strip(struct product *c, struct threads *pool, struct error 
     } else {
         out = (char *)c->out + bytes_of(p.out, c->first);
     }
-    int rc = onednn_product(&p, c->x, w, out, err);
+    int rc = onednn_product(&p, c->x, w, p.scaled ? c->outputs + c->first : NULL, out, err);
     if (!rc && c->sums)
         onednn_for(pool, (size_t)p.m, 8, scale_rows, c);
     return rc;
@@ -115,7 +93,7 @@ static int run_product(void *context, struct threads *pool, struct error *err)
 {
     struct product *c = context;
     const struct onednn_product *p = &c->p;
-    bool scaled = c->rows || c->outputs, widened = p->w == DT_S8 && p->x == DT_BF16;
+    bool scaled = c->rows, widened = p->w == DT_S8 && p->x == DT_BF16;
     int64_t strip = p->n;
     if (scaled || widened) {
         int64_t row = 4 * (scaled ? p->m : 0) + 2 * (widened ? p->k : 0);
@@ -130,6 +108,8 @@ static int run_product(void *context, struct threads *pool, struct error *err)
         return ERR_MEMORY;
     c->sums = sums ? memory : NULL;
     c->widened = wide ? memory + sums : NULL;
+    c->loops = row_loops();
+    c->p.scaled = c->outputs && !scaled; // oneDNN applies factors of outputs itself
     int rc = 0;
     for (c->first = 0; c->first < p->n && !rc; c->first += strip) {
         c->count = p->n - c->first < strip ? p->n - c->first : strip;

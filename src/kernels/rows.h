@@ -26,6 +26,11 @@ struct row_loops {
     void (*swiglu)(const void *gate, const void *up, enum dtype t, int64_t n, void *out, enum dtype to);
     // One head. The tables have room for ROTARY_MOST_DIM values.
     void (*rotary)(const struct rotary_rule *r, const float *cosine, const float *sine, const void *x, void *out);
+    // Sums (s32 or f32) times a factor, then times one each (NULL: none), in f32; to bf16 or f32.
+    void (*scale)(const void *sums, enum dtype t, int64_t n, float factor, const float *factors, void *out,
+                  enum dtype to);
+    // Codes to bf16, which holds all of them.
+    void (*widen)(const int8_t *codes, int64_t n, uint16_t *out);
 };
 struct row_loops row_loops(void); // of isa_in_force()
 

@@ -115,3 +115,64 @@ static void NAME(rotary_head)(const struct rotary_rule *r, const float *cosine, 
     else
         NAME(turn_head)(r, r->x, r->between, r->out, cosine, sine, x, out);
 }
+
+// ---- products of codes
+
+typedef int8_t NAME(codes) __attribute__((vector_size(LANES)));
+
+ISA_INLINE void NAME(scale_some)(const void *sums, enum dtype t, int64_t at, int64_t n, float factor,
+                                 const float *factors, void *out, enum dtype to)
+{
+    NAME(floats) v, by;
+    if (t == DT_S32) {
+        NAME(ints) whole = {0};
+        memcpy(&whole, (const int32_t *)sums + at, n < LANES ? (size_t)n * sizeof(int32_t) : sizeof whole);
+        v = __builtin_convertvector(whole, NAME(floats));
+    } else {
+        NAME(read)(&v, sums, DT_F32, at, n);
+    }
+    v *= factor;
+    if (factors) {
+        NAME(read)(&by, factors, DT_F32, at, n);
+        v *= by;
+    }
+    NAME(write)(out, to, at, n, &v);
+}
+
+ISA_INLINE void NAME(scale_whole)(const void *sums, enum dtype t, int64_t n, float factor, const float *factors,
+                                  void *out, enum dtype to)
+{
+    for (int64_t i = 0; i + LANES <= n; i += LANES)
+        NAME(scale_some)(sums, t, i, LANES, factor, factors, out, to);
+}
+
+static void NAME(scale_row)(const void *sums, enum dtype t, int64_t n, float factor, const float *factors, void *out,
+                            enum dtype to)
+{
+    if (t == DT_S32 && to == DT_F32)
+        NAME(scale_whole)(sums, DT_S32, n, factor, factors, out, DT_F32);
+    else if (t == DT_S32)
+        NAME(scale_whole)(sums, DT_S32, n, factor, factors, out, DT_BF16);
+    else if (to == DT_F32)
+        NAME(scale_whole)(sums, DT_F32, n, factor, factors, out, DT_F32);
+    else
+        NAME(scale_whole)(sums, DT_F32, n, factor, factors, out, DT_BF16);
+    if (n % LANES)
+        NAME(scale_some)(sums, t, n / LANES * LANES, n % LANES, factor, factors, out, to);
+}
+
+static void NAME(widen_row)(const int8_t *codes, int64_t n, uint16_t *out)
+{
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        NAME(codes) c;
+        memcpy(&c, codes + i, sizeof c);
+        NAME(floats) v = __builtin_convertvector(__builtin_convertvector(c, NAME(ints)), NAME(floats));
+        NAME(words) w;
+        memcpy(&w, &v, sizeof w);
+        NAME(halves) h = __builtin_convertvector(w >> 16, NAME(halves)); // eight bits: nothing is lost
+        memcpy(out + i, &h, sizeof h);
+    }
+    for (; i < n; i++)
+        out[i] = bf16_from_f32(codes[i]);
+}

@@ -218,3 +218,29 @@ TEST(kernels_rotary_propagates_nan_plugin)
     }
     rig_close(&r);
 }
+
+// Codes that XLA multiplies are scaled by whatever loop reads the sums: a call behind them would cost a pass. With few
+// rows our own kernel multiplies, and what it makes is in memory.
+TEST(kernels_rows_leave_sums_to_loops)
+{
+    for (int few = 0; few < 2; few++) {
+        struct arena arena;
+        struct module f32, m, called;
+        struct builder b;
+        struct kernels_chosen chosen;
+        struct error err = {0};
+        arena_init(&arena);
+        module_init(&f32, &arena, "f32");
+        module_init(&m, &arena, "w8a8");
+        module_init(&called, &arena, "called");
+        builder_init(&b, &f32);
+        builder_scope(&b, "mlp", "mlp");
+        int x = build_parameter(&b, ROLE_INPUT, "x", SHAPE(DT_F32, 1, few ? 8 : 136, 32), NULL);
+        build_result(&b, "y", part_swiglu(&b, part_linear(&b, x, "w", 64)));
+        finish(&b, "w8a8", &m);
+        CHECK_INT(kernels_choose(&m, 0, &called, &chosen, &err), 0);
+        CHECK_INT(chosen.count[KERNEL_PRODUCT], few);
+        CHECK_INT(chosen.count[KERNEL_SWIGLU], few);
+        arena_release(&arena);
+    }
+}
