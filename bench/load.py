@@ -71,7 +71,7 @@ def ratio(name, ours, theirs):
 
 
 def compare(bench, peer, folder, path, layout, cold):
-    size, ours, theirs, mapped, copies = os.path.getsize(path), [], [], [], []
+    size, ours, theirs, mapped, copies, fresh = os.path.getsize(path), [], [], [], [], []
     word = "cold" if cold else "cached"
     for number in range(COLD_ROUNDS if cold else ROUNDS):
         def turn_ours():
@@ -87,7 +87,9 @@ def compare(bench, peer, folder, path, layout, cold):
             if not cold:
                 warm(path)
             turn()
-        copies.append(bench.ask("copy")[0])
+        there, new = bench.ask("copy")
+        copies.append(there)
+        fresh.append(new)
         say("  %s, %s, round %d: assay %.3f s, with every byte read %.3f; torch mapped %.3f, copied %.3f; 1 GiB copied in %.3f"
             % (layout, word, number + 1, ours[-1][0], ours[-1][1], mapped[-1], theirs[-1][0], copies[-1]))  # fmt: skip
     say("\n%s, %s, %.2f GB" % ({"ours": "written by us, at multiples of 64 bytes", "theirs": "as safetensors writes it"}[layout], word, size / 1e9))
@@ -98,10 +100,12 @@ def compare(bench, peer, folder, path, layout, cold):
     row("torch, load_file: mapped, nothing read", mapped, size)
     row("torch, load_file and a copy", [t[0] for t in theirs], size, "peak %.0f MB" % (max(t[1] for t in theirs) / 1e6))
     row("copy of 1 GiB in memory", copies, COPY)
+    row("copy of 1 GiB into new memory", fresh, COPY)
     ratio("assay against torch with a copy", [o[1] for o in ours], [t[0] for t in theirs])
     if not cold:
-        shares = [copy * size / COPY / o[0] for o, copy in zip(ours, copies)]
-        say("%-44s %.2f  [%.2f, %.2f]" % ("share of the copy", statistics.median(shares), *interval(shares)))
+        for name, rates in (("share of the copy", copies), ("share of the copy into new memory", fresh)):
+            shares = [copy * size / COPY / o[0] for o, copy in zip(ours, rates)]
+            say("%-44s %.2f  [%.2f, %.2f]" % (name, statistics.median(shares), *interval(shares)))
     say("")
 
 
