@@ -85,16 +85,19 @@ static int note_devices(struct price *p, const struct program *program, struct e
     return p->note ? 0 : ERR_MEMORY;
 }
 
+// By the instructions' own shapes, which may have any extents where there is no module.
 static void count_arguments(struct price *p, const struct exported *e)
 {
+    const struct hlo_computation *entry = e->program.hlo.entry;
     struct price_arguments *a = &p->arguments;
     *a = (struct price_arguments){.n_unused = e->n_unused, .n_cases = e->n_cases};
-    for (int i = 0; i < e->n_arguments; i++) {
-        bool weight = e->arguments[i].role == ROLE_WEIGHT;
-        a->n_weights += weight;
-        a->n_inputs += !weight;
-        if (!weight && e->arguments[i].shape.dtype != DT_INVALID)
-            a->input_bytes += (double)shape_bytes(&e->arguments[i].shape);
+    for (size_t i = 0; i < entry->n_instructions; i++) {
+        const struct hlo_instruction *in = &entry->instructions[i];
+        if (!hlo_is(in, "parameter"))
+            continue;
+        a->n_weights += is_weight(e, in);
+        a->n_inputs += !is_weight(e, in);
+        a->input_bytes += is_weight(e, in) ? 0 : (double)hlo_shape_bytes(&in->shape);
     }
 }
 
