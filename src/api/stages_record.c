@@ -132,7 +132,7 @@ int stages_compare_record(const struct stages_options *o, const struct stages_de
                           const struct progress *progress, struct record *record, struct str *document,
                           struct error *err)
 {
-    struct comparing of = {o, devices, {{NULL}, {NULL}}};
+    struct comparing of = {.options = o, .devices = devices};
     const struct evidence evidence = {.command = "bench compare",
                                       .of = &of,
                                       .config = compare_config,

@@ -143,8 +143,9 @@ static int compared(void *of, struct jw *w, struct error *err)
 
 int bench_stages_compare(struct cli *cli, struct error *err)
 {
-    struct stages_side sides[2] = {{NULL}, {NULL}};
+    struct stages_side sides[2];
     struct str document;
+    memset(sides, 0, sizeof sides);
     if (cli->n_operands != 2)
         return error_set(err, ERR_USAGE, "--compare",
                          "takes two records of stages, or with --stages WORKLOAD and two devices");
