@@ -73,8 +73,9 @@ static const char *const description[] = {
     "fails is a row with its failure; the others go on.",
     "Activations that are quantised have dynamic scales, made in every call (a=int8/row, a=uint8/row, a=int16/row, "
     "a=f8e4m3fn/tensor), or static ones (a=int8/tensor:static, a=int8/tensor:static:p99.9), which are made before from "
-    "the texts of --calibrate. A text that is in both files is refused. What static scales clip on the texts of --text "
-    "is counted for each activation.",
+    "the texts of --calibrate, or for a program from its cases (.npz, as --inputs takes them). A text or case that is "
+    "in "
+    "both files is refused. What static scales clip on what is judged is counted for each activation.",
     "--target asks the compiler of a TPU, which need not be there, about every policy: its floor and a prediction "
     "stand "
     "beside the floor of the sheet, what was measured on such a chip, and what this run measured.",
@@ -101,7 +102,8 @@ static const struct option options[] = {
      .kind = OPTION_STRING,
      .argument = "FILE",
      .complete = COMPLETE_FILE,
-     .help = "texts, one per line, that static activation scales are made from; none of them may be in --text"},
+     .help = "texts, one per line, or a program's cases (.npz) that static activation scales are made from; none may "
+             "be among those judged"},
     {.name = "emulate",
      .kind = OPTION_FLAG,
      .help = "make products of 8-bit floats, uint8 and int16 in types that every device has, with the same values"},

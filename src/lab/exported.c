@@ -388,6 +388,7 @@ static int open_program(struct exported *e, const struct exported_options *o, st
     memset(e, 0, sizeof *e);
     e->seed = o->seed;
     e->inputs_path = o->inputs;
+    e->options = *o;
     module_init(&e->module, arena, o->path);
     return program_open(&e->program, o->path, o->weight_args, o->lenient, arena, err);
 }
@@ -436,6 +437,32 @@ int exported_argument(const struct exported *e, int i, size_t which, void *dst, 
     if (bytes)
         memcpy(dst, (const uint8_t *)g->data + (g->per_case ? which * bytes : 0), bytes);
     return 0;
+}
+
+int exported_split(const struct exported *e, struct split *split, enum split_role role, struct error *err)
+{
+    size_t all = 0;
+    int rc = 0;
+    for (int i = 0; i < e->n_arguments; i++)
+        all += e->arguments[i].role == ROLE_INPUT ? (size_t)shape_bytes(&e->arguments[i].shape) : 0;
+    uint8_t *bytes = malloc(all ? all : 1);
+    if (!bytes)
+        return error_set(err, ERR_MEMORY, "a case", "no memory for %zu bytes", all);
+    for (size_t k = 0; k < e->n_cases && !rc; k++) {
+        char name[300];
+        size_t at = 0;
+        for (int i = 0; i < e->n_arguments && !rc; i++) {
+            if (e->arguments[i].role != ROLE_INPUT)
+                continue;
+            rc = exported_argument(e, i, k, bytes + at, err);
+            at += (size_t)shape_bytes(&e->arguments[i].shape);
+        }
+        snprintf(name, sizeof name, "%.250s, case %zu", e->inputs_path ? e->inputs_path : "random inputs", k);
+        if (!rc)
+            rc = split_add(split, role, name, bytes, all, err);
+    }
+    free(bytes);
+    return rc;
 }
 
 // ---- what cannot be done with it

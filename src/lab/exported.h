@@ -8,6 +8,7 @@
 #include "ir/module.h"
 #include "ir/policy.h"
 #include "models/program.h"
+#include "num/calibrate.h"
 
 enum { EXPORTED_MAX_CASES = 4096 };
 
@@ -45,6 +46,7 @@ struct exported {
     bool names_only;         // exported_roles: no data was read, so that no argument has any
     const char *inputs_path; // as given; NULL: random
     uint64_t seed;
+    struct exported_options options; // as given
 };
 
 // Reads program, weights and inputs; `checkpoint` is opened where weights are given (*opened says so, and it is then
@@ -71,6 +73,9 @@ int exported_roles(struct exported *e, const struct exported_options *o, struct 
 // The bytes of argument i, an input, for one case into dst (shape_bytes): those given, or random ones by
 // random_argument.
 int exported_argument(const struct exported *e, int i, size_t which, void *dst, struct error *err);
+
+// Adds every case to the split by the hash of all its inputs, under the name of the inputs and its number.
+int exported_split(const struct exported *e, struct split *split, enum split_role role, struct error *err);
 
 // Refuses what random inputs would make meaningless: integers (ERR_USAGE names the argument and, where it is an index,
 // says so). For what looks at results; a clock does not mind.

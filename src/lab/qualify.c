@@ -43,17 +43,16 @@ static int parse_policies(struct qualify *q, struct error *err)
 static int check_calibration(struct qualify *q, struct error *err)
 {
     const char *file = q->options->calibrate;
-    if (program_is(q->options->workload.directory))
-        return file ? error_set(err, ERR_USAGE, "--calibrate", "goes with a model directory: a program takes no texts")
-                    : 0;
+    bool exported = program_is(q->options->workload.directory);
     for (size_t i = 0; i < q->n_policies; i++) {
         if (!q->policies[i].policy.a_static)
             continue;
         q->calibrates = true;
         if (!file)
             return error_set(err, ERR_USAGE, q->policies[i].policy.name,
-                             "has static activation scales: give the texts that they are made from with --calibrate "
-                             "FILE (others than those of --text), or take the dynamic w8a8");
+                             "has static activation scales: give the %s that they are made from with --calibrate "
+                             "FILE (others than those of %s), or take the dynamic w8a8",
+                             exported ? "cases" : "texts", exported ? "--inputs" : "--text");
     }
     if (file && !q->calibrates)
         return error_set(err, ERR_USAGE, "--calibrate",

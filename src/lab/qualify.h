@@ -187,7 +187,7 @@ void qualify_report_json(const struct qualify *q, struct jw *w);
 void qualify_failures(const struct qualify *q, struct jw *w);
 
 // Programs that somebody exported (qualify_program.c). What cannot be asked of one is refused before anything starts:
-// random weights and indices, policies that would change nothing, static scales, metrics of rankings (ERR_USAGE,
+// random weights and indices, policies that would change nothing, metrics of rankings (ERR_USAGE,
 // ERR_INPUT). Then the errors of each output, and members of an open object: arguments and outputs of the program, and
 // what each output came to under a policy.
 int qualify_check_program(const struct qualify *q, struct error *err);

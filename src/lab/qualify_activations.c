@@ -145,7 +145,9 @@ int qualify_calibration_json(const struct qualify *q, struct jw *w, struct error
     jw_kv_uint(w, "texts", l->n_texts);
     jw_kv_uint(w, "tokens", l->n_tokens);
     jw_kv_uint(w, "truncated_texts", l->n_truncated);
-    jw_kv_string(w, "arithmetic", "the model in f32 on the device, padding left out");
+    jw_kv_string(w, "arithmetic",
+                 l->program ? "the program as it is, on the device"
+                            : "the model in f32 on the device, padding left out");
     jw_key(w, "split");
     int rc = split_json(&r->split, false, w, err);
     jw_object_end(w);

@@ -30,13 +30,6 @@ int qualify_check_program(const struct qualify *q, struct error *err)
     bool weights = false;
     for (int i = 0; i < e->n_arguments; i++)
         weights |= e->arguments[i].role == ROLE_WEIGHT;
-    for (size_t i = 0; i < q->n_policies; i++) {
-        if (q->policies[i].policy.a_static)
-            return error_set(
-                err, ERR_USAGE, q->policies[i].policy.name,
-                "has static activation scales, which are made from texts, and a program has none: take one "
-                "with dynamic scales (w8a8)");
-    }
     int rc = check_metrics(q, err);
     if (!rc)
         rc = exported_check_policies(e, err);

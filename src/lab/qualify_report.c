@@ -247,8 +247,9 @@ static void precision(struct writer *w)
     add(w, "scale granularity", text(w, "weights: %s; activations: %s", weights, activations), NULL);
     if (y->a_static)
         add(w, "calibration split",
-            text(w, "%zu texts of %s, none of which is among those that are judged (texts.json has their hashes)",
-                 w->q->ranges.workload.n_texts, w->q->ranges.workload.text_path),
+            text(w, "%zu %s of %s, none of which is among those that are judged (texts.json has their hashes)",
+                 w->q->ranges.workload.n_texts, w->q->workload.program ? "cases" : "texts",
+                 w->q->ranges.workload.text_path),
             NULL);
     else
         add(w, "calibration split",

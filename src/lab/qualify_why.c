@@ -280,12 +280,15 @@ static void quantisation(struct explain *e)
     figure(r, "passes_for_scales", s->count, "count", program);
     figure(r, "share_of_bytes", moved / n->bytes, "1", "moved / bytes of the program");
     struct policy y = e->p->policy;
-    if (s->count && !y.a_static && !e->q->workload.program) { // static scales are made from texts
+    if (s->count && !y.a_static) {
         y.a_static = true;
         y.a_grain = GRAIN_TENSOR;
         y.a_percentile = 100;
-        r->changes = "where scales come from: made before, from other texts, in place of in every call";
-        r->command = compare_policies(e, e->p->policy.name, spell(e, &y), "--calibrate OTHER_TEXTS");
+        bool exported = e->q->workload.program != NULL;
+        r->changes = exported ? "where scales come from: made before, from other cases, in place of in every call"
+                              : "where scales come from: made before, from other texts, in place of in every call";
+        r->command = compare_policies(e, e->p->policy.name, spell(e, &y),
+                                      exported ? "--calibrate OTHER.npz" : "--calibrate OTHER_TEXTS");
         return;
     }
     y.a = y.between;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/interrupt.h"
+#include "base/sha256.h"
 
 enum { STEPS = 16, PASSES = 3 };
 
@@ -35,9 +36,52 @@ static int add_texts(struct split *split, enum split_role role, const struct wor
     return rc;
 }
 
+static int add_cases(struct ranges *r, const struct workload *evaluated, struct error *err)
+{
+    int rc = exported_split(evaluated->program, &r->split, SPLIT_HELD_OUT, err);
+    return rc ? rc : exported_split(r->workload.program, &r->split, SPLIT_CALIBRATE, err);
+}
+
+// Of the file with cases, which stands in the place of the one with texts.
+static int note_file(struct workload *w, const char *path, struct error *err)
+{
+    struct file_map m;
+    int rc = file_map_open(&m, path, err);
+    if (rc)
+        return rc;
+    w->text_path = arena_strdup(&w->arena, path, err);
+    w->text_bytes = m.size;
+    rc = w->text_path ? sha256_map(&m, w->text_sha256, err) : ERR_MEMORY;
+    file_map_close(&m);
+    return rc;
+}
+
+static int open_cases(struct ranges *r, const struct workload *evaluated, const char *path, struct error *err)
+{
+    const struct exported_options *e = &evaluated->program->options;
+    struct workload_options o = {.directory = evaluated->directory,
+                                 .weights = e->weights,
+                                 .weight_args = e->weight_args,
+                                 .inputs = path,
+                                 .seed = e->seed};
+    int rc = workload_open(&r->workload, &o, err);
+    if (rc)
+        return rc;
+    r->open = true;
+    split_init(&r->split);
+    rc = note_file(&r->workload, path, err);
+    if (!rc)
+        rc = add_cases(r, evaluated, err);
+    if (rc)
+        ranges_close(r);
+    return rc;
+}
+
 int ranges_open(struct ranges *r, const struct workload *evaluated, const char *path, struct error *err)
 {
     memset(r, 0, sizeof *r);
+    if (evaluated->program)
+        return open_cases(r, evaluated, path, err);
     if (strcmp(path, "-") == 0 && strcmp(evaluated->text_path, "-") == 0)
         return error_set(err, ERR_USAGE, "--calibrate", "standard input holds the texts of --text already");
     struct workload_options o = {
@@ -231,7 +275,8 @@ static int count_elements(struct ranges *r, const struct module *f32, struct are
     module_activations(f32, r->activations, r->n);
     for (int i = 0; i < r->n; i++) {
         const struct activation *x = &r->activations[i];
-        int64_t rows = x->masked ? (int64_t)w->n_tokens : x->rows * (int64_t)w->n_batches;
+        int64_t tokens = w->program ? exported_mask_rows(w->program, w->program->n_cases) : (int64_t)w->n_tokens;
+        int64_t rows = x->masked ? tokens : x->rows * (int64_t)w->n_batches;
         r->elements[i] = rows * x->columns;
     }
     return 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranges of a model's activations on texts of a calibration, for policies whose activation scales are static.
+// The ranges of a model's activations on texts of a calibration, or of a program's on cases of one, for policies whose
+// activation scales are static.
 #ifndef LAB_RANGES_H
 #define LAB_RANGES_H
 
@@ -11,10 +12,11 @@
 #include "num/calibrate.h"
 
 struct ranges {
-    struct workload workload; // the texts of the calibration, in the shape of the workload that is calibrated for
+    struct workload workload; // the texts of the calibration, in the shape of the workload that is calibrated for; or
+                              // the program again, with the cases of the calibration and their file as its text_path
     bool open;
     struct split split;             // of the texts that calibrate and those that are evaluated, by hash
-    struct activation *activations; // of the f32 module
+    struct activation *activations; // of the module before a policy
     struct activation_range *extremes;
     int64_t *elements; // values of each activation, padding left out
     int n;
@@ -23,9 +25,9 @@ struct ranges {
                            // it. Release it in any case
 };
 
-// Opens the file with texts to calibrate with. ERR_INPUT when one of them is also among the texts of `evaluated`: a
-// policy is not judged on what its scales were made from. The message names the lines. Blanks at the ends of a text do
-// not count: the tokenizer does not see them.
+// Opens the file with texts (of a program: arrays, as --inputs takes them) to calibrate with. ERR_INPUT when one of
+// them is also among the texts of `evaluated`: a policy is not judged on what its scales were made from. The message
+// names the lines. Blanks at the ends of a text do not count: the tokenizer does not see them.
 int ranges_open(struct ranges *r, const struct workload *evaluated, const char *path, struct error *err);
 void ranges_close(struct ranges *r);
 

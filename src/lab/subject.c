@@ -26,10 +26,21 @@ static int upload_weight(struct subject *s, const struct checkpoint *c, int i, s
     return rc;
 }
 
+static int count_inputs(const struct module *m)
+{
+    int n = 0;
+    for (int i = 0; i < m->n_parameters; i++)
+        n += m->parameters[i].role == ROLE_INPUT;
+    return n;
+}
+
 static void note_input(struct subject *s, const struct workload *w, int i)
 {
     const char *name = s->module.parameters[i].name;
-    if (w->program)
+    // A program's inputs may have any name. What a calibration adds comes first.
+    if (w->program && i == 0 && count_inputs(&s->module) > count_inputs(&w->program->module))
+        s->input_thresholds = i;
+    else if (w->program)
         s->inputs[s->n_inputs++] = i;
     else
         *(strcmp(name, "attention_mask") == 0 ? &s->input_mask

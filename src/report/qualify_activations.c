@@ -139,7 +139,9 @@ void qualify_policy_notes(struct str *out, const json_t *result, const json_t *p
     format_exponent(rate, clipped / values, 3);
     format_count(of, values);
     format_count(count, clipped);
-    str_addf(out, "%sscales from %.0f texts of %s; on the texts of --text %s of %s activation values were clipped (%s)",
-             *note ? "; " : "", doc_number(result, "calibration.texts"),
-             doc_text(result, "calibration.text_file.path", "?"), count, of, rate);
+    bool program = json_is_object(doc_at(result, "workload.program"));
+    str_addf(out, "%sscales from %.0f %s of %s; on the %s %s of %s activation values were clipped (%s)",
+             *note ? "; " : "", doc_number(result, "calibration.texts"), program ? "cases" : "texts",
+             doc_text(result, "calibration.text_file.path", "?"), program ? "cases of --inputs" : "texts of --text",
+             count, of, rate);
 }

@@ -9,7 +9,7 @@ that what a layer hands to the next goes straight into products. before_scan: wi
 loop carries does not. stacked.safetensors, unrolled.safetensors: the weights of the two kinds. inputs.npz: tokens.
 
 in_bf16, in_f16, in_f64: one layer of it whose floats are all of that type, with weights and inputs (tokens, and a shift that is
-added to what is looked up) in TYPE.safetensors and TYPE.npz. Policies are applied to these as to the same program in f32: they
+added to what is looked up) in TYPE.safetensors and TYPE.npz; f64_calibrate.npz has three other cases to calibrate with. Policies are applied to these as to the same program in f32: they
 round the weights that there are, which in f64 become f32 first. types.npz: numpy's logits for each policy, those in f64, and
 what JAX gives in the program's own type.
 
@@ -132,12 +132,13 @@ POLICIES = {
 }  # fmt: skip
 
 
-def codes_of(x, kind, axis):
-    """codes less the zero point, the codes as they are stored, scales: of the range along the axes, which are kept."""
+def codes_of(x, kind, axis, magnitude=None):
+    """codes less the zero point, the codes as they are stored, scales: of the range along the axes, which are kept, or of the
+    given magnitude."""
     top = f32(CODES[kind])
     high = np.maximum(x.max(axis, keepdims=True), f32(0))
     low = np.minimum(x.min(axis, keepdims=True), f32(0))
-    extent = high - low if kind == "u8" else np.maximum(high, -low)
+    extent = high - low if kind == "u8" else np.maximum(high, -low) if magnitude is None else f32(magnitude)
     scale = np.where(extent == 0, f32(1), np.maximum(extent / top, np.finfo(f32).tiny)).astype(f32)
     ratio = (x / scale).astype(f32)
     if kind in F8:
@@ -200,6 +201,8 @@ class Policy:
         folded: x [rows, outputs], and the outputs are contracted."""
         x = self.store(x)
         turned = np.swapaxes(m.wide, -1, -2) if not folded else m.wide
+        if folded and self.a_grain == "static":  # no scale is known for x with the weight's scales in it
+            return self.store(f32(self.to(x, "bf16") @ self.to(turned, "bf16")))
         if m.codes is None or isinstance(m.grain, int):
             return self.store(f32(self.to(x, self.a) @ self.to(turned, self.a)))
         codes = np.swapaxes(m.codes, -1, -2) if not folded else m.codes
@@ -207,7 +210,8 @@ class Policy:
         fold = folded and m.grain == "channel"
         x = (x * by).astype(f32).astype(np.float64) if fold else x
         if self.a in CODES:
-            q, _, scale = codes_of(x.astype(f32), self.a, None if self.a_grain == "tensor" else -1)
+            magnitude = self.magnitudes[m.name, folded] if self.a_grain == "static" else None
+            q, _, scale = codes_of(x.astype(f32), self.a, -1 if self.a_grain == "row" else None, magnitude)
             sums = f32(f32(q @ codes) * scale)
         else:
             sums = f32(self.to(x, self.a) @ codes)
@@ -231,7 +235,9 @@ class Numpy:
         self.p, self.before, self.carried = Policy(spec), before, carried
 
     def matrix(self, name, array):
-        return Matrix(self.p.spec, array, *LIE[name])
+        m = Matrix(self.p.spec, array, *LIE[name])
+        m.name = name
+        return m
 
     def block(self, i, w, x):
         p, m = self.p, {n: self.matrix(n, a) for n, a in w.items() if n not in ("norm", "bias")}
@@ -257,6 +263,7 @@ class Numpy:
     def run(self, table, layers, tokens, shift=0.0):
         p = self.p
         t = Matrix(p.spec, table, 0, 1, (0, 1))
+        t.name = "table"
         x = t.wide[tokens].astype(np.float64) + shift
         for w in layers:
             x = p.store(x) if self.carried else x
@@ -307,9 +314,10 @@ def hashes(spec, name, array):
 
 
 class Exact:
-    """A policy that rounds nothing."""
+    """A policy that rounds nothing, and notes how large the activations of each product become."""
 
-    inner = None
+    def __init__(self):
+        self.magnitudes = {}
 
     def store(self, x):
         return np.asarray(x, np.float64)
@@ -321,11 +329,13 @@ class Exact:
         return np.einsum(spec, x, y)
 
     def times(self, x, m, folded=False):
+        self.magnitudes[m.name, folded] = max(self.magnitudes.get((m.name, folded), 0.0), np.abs(x).max())
         return x @ (m.wide if folded else np.swapaxes(m.wide, -1, -2))
 
 
 class ExactMatrix:
-    def __init__(self, array, stack, outputs, axes):
+    def __init__(self, name, array, stack, outputs, axes):
+        self.name = name
         a = np.transpose(array, axes)
         self.wide = a.reshape(*a.shape[:stack], int(np.prod(a.shape[stack : stack + outputs])), -1).astype(np.float64)
 
@@ -335,14 +345,14 @@ class NumpyExact(Numpy):
         self.p, self.before = Exact(), True
 
     def matrix(self, name, array):
-        return ExactMatrix(array, *LIE[name])
+        return ExactMatrix(name, array, *LIE[name])
 
     def run(self, table, layers, tokens, shift):
         x = np.asarray(table, np.float64)[tokens] + np.asarray(shift, np.float64)
         for w in layers:
             for i in range(len(BLOCKS)):
                 x = x + self.block(i, w, self.norm(x, w["norm"][i]))
-        return x @ np.asarray(table, np.float64).T
+        return self.p.times(x, ExactMatrix("table", np.asarray(table, np.float64), 0, 1, (0, 1)))
 
 
 def export_types(r, layer, table, tokens):
@@ -362,6 +372,14 @@ def export_types(r, layer, table, tokens):
         for text, spec in POLICIES.items():
             run = Numpy(spec, True, False)
             logits[f"{name}_{text}"] = run.run(single["table"], [single["layer"]], tokens, shift.astype(f32))
+        if wide:  # static scales, from the ranges of other cases
+            cases = {"tokens": r.integers(0, VOCAB, (3, BATCH, SEQ)).astype(np.int32), "shift": r.standard_normal((3, HIDDEN)) / 8}
+            np.savez_compressed(OUT / "f64_calibrate.npz", **cases)
+            exact, run = NumpyExact(), Numpy(("s8", "channel", "s8", "static"), True, False)
+            for i in range(3):
+                exact.run(own["table"], [own["layer"]], cases["tokens"][i], cases["shift"][i])
+            run.p.magnitudes = exact.p.magnitudes
+            logits["f64_w8a8-static"] = run.run(single["table"], [single["layer"]], tokens, shift.astype(f32))
         for key, value in logits.items():
             if key.startswith(name):
                 print(key, np.linalg.norm(value - logits[f"{name}_f64"]) / np.linalg.norm(logits[f"{name}_f64"]))

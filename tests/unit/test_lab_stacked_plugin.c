@@ -11,6 +11,7 @@
 #include "ir/retype.h"
 #include "ir_test.h"
 #include "lab/exported.h"
+#include "lab/ranges.h"
 #include "num/convert.h"
 
 enum { LOGITS = 2 * 4 * 24 };
@@ -347,4 +348,49 @@ TEST(lab_stacked_plugin_program_in_f16)
 TEST(lab_stacked_plugin_program_in_f64)
 {
     compare_type("f64");
+}
+
+// ---- Static scales from other cases
+
+// numpy's ranges are those of f64, as the program's are, rounded to f32.
+TEST(lab_stacked_plugin_calibrates_with_cases)
+{
+    struct workload w;
+    struct ranges r;
+    struct subject s;
+    struct policy p, most;
+    struct policy *const both[] = {&p, &most};
+    struct error err = {0};
+    double got[LOGITS], *want = typed("f64", "w8a8-static"), *exact = typed("f64", "f64");
+    struct workload_options o = {
+        .directory = stacked("in_f64.hlo.pb"), .weights = stacked("f64.safetensors"), .inputs = stacked("f64.npz")};
+    struct worker_options worker = {.device = "cpu", .plugin_path = pjrt_test_plugin(false)};
+    REQUIRE(want && exact);
+    REQUIRE_OK(workload_open(&w, &o, &err), &err);
+    CHECK_INT(ranges_open(&r, &w, o.inputs, &err), ERR_INPUT);
+    CHECK(strstr(err.message, "what calibrates must not be what is scored") && strstr(err.where, "f64.npz, case 0"));
+    error_clear(&err);
+    REQUIRE_OK(policy_parse(&p, "w8a8-static", &err), &err);
+    REQUIRE_OK(policy_parse(&most, "w=int8,a=int8/tensor:static:p90", &err), &err);
+    REQUIRE_OK(ranges_open(&r, &w, stacked("f64_calibrate.npz"), &err), &err);
+    CHECK_INT(r.workload.program->n_cases, 3);
+    CHECK_INT(split_count(&r.split, SPLIT_CALIBRATE), 3);
+    const struct module *m = &w.program->module;
+    REQUIRE_OK(ranges_measure(&r, m, &worker, both, 2, NULL, &w.arena, &err), &err);
+    REQUIRE(p.n_ranges == 11 && most.n_ranges == 11); // ten of the layer, one of the head
+    for (int i = 0; i < p.n_ranges; i++) {
+        CHECK(most.ranges[i].high < fmaxf(p.ranges[i].high, -p.ranges[i].low) && most.ranges[i].high > 0);
+        CHECK_INT(r.elements[i], (int64_t)r.activations[i].rows * r.activations[i].columns * 3);
+    }
+    struct subject_options so = {.worker = worker, .module = m, .policy = &p, .label = "static"};
+    REQUIRE_OK(subject_open(&s, &w, &so, &err), &err);
+    REQUIRE_OK(subject_run_all(&s, &w, got, &err), &err);
+    double apart = ir_rel_l2(got, want, LOGITS), error = ir_rel_l2(want, exact, LOGITS);
+    if (!CHECK(apart <= 0.1 * error)) // few codes flip
+        printf("  apart %g, the policy's error %g\n", apart, error);
+    subject_close(&s);
+    ranges_close(&r);
+    workload_close(&w);
+    free(want);
+    free(exact);
 }
