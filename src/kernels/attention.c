@@ -75,13 +75,12 @@ static int attend(struct attention *a, int64_t head, int64_t n, struct threads *
                                     .x = a->type,
                                     .w = a->type,
                                     .out = a->out_type};
-    int rc =
-        onednn_product(&scores, a->q + place * width(a->type), a->k + kv_place * width(a->type), NULL, a->scores, err);
+    int rc = onednn_product(&scores, a->q + place * width(a->type), a->k + kv_place * width(a->type), a->scores, err);
     if (rc)
         return rc;
     onednn_for(pool, (size_t)n, 16, share_rows, a);
-    return onednn_product(&values, a->shares, a->v + kv_place * width(a->type), NULL,
-                          a->out + place * width(a->out_type), err);
+    return onednn_product(&values, a->shares, a->v + kv_place * width(a->type), a->out + place * width(a->out_type),
+                          err);
 }
 
 static int run_attention(void *context, struct threads *pool, struct error *err)

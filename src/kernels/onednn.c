@@ -319,54 +319,36 @@ static dnnl_memory_desc_t describe(int rank, const int64_t *dims, const int64_t 
     return d;
 }
 
-// What becomes of sums and another operand, in f32, before they are rounded.
-static bool combine(dnnl_primitive_attr_t attr, dnnl_alg_kind_t how, dnnl_memory_desc_t other)
-{
-    dnnl_post_ops_t ops = NULL;
-    bool ok = other && dnn.dnnl_post_ops_create(&ops) == dnnl_success &&
-              dnn.dnnl_post_ops_append_binary(ops, how, other) == dnnl_success &&
-              dnn.dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success;
-    if (ops)
-        dnn.dnnl_post_ops_destroy(ops);
-    return ok;
-}
-
-// Roles in the order of onednn_product's data: x, w, out, factors.
 static bool make_product(struct operation *o, const struct onednn_product *p)
 {
-    int roles[4] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, n = 3;
+    static const int roles[3] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
     const dnnl_dims_t w_strides = {p->w_rows_are_outputs ? 1 : p->w_stride, p->w_rows_are_outputs ? p->w_stride : 1};
-    dnnl_memory_desc_t d[4] = {describe(2, (dnnl_dims_t){p->m, p->k}, (dnnl_dims_t){p->x_stride, 1}, p->x),
+    dnnl_memory_desc_t d[3] = {describe(2, (dnnl_dims_t){p->m, p->k}, (dnnl_dims_t){p->x_stride, 1}, p->x),
                                describe(2, (dnnl_dims_t){p->k, p->n}, w_strides, p->w),
                                describe(2, (dnnl_dims_t){p->m, p->n}, (dnnl_dims_t){p->out_stride, 1}, p->out)};
     dnnl_primitive_attr_t attr = attributes();
     dnnl_primitive_desc_t pd = NULL;
-    if (p->scaled) {
-        d[n] = describe(2, (dnnl_dims_t){1, p->n}, (dnnl_dims_t){p->n, 1}, DT_F32);
-        roles[n++] = DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
-    }
-    if (attr && d[0] && d[1] && d[2] && (!p->scaled || combine(attr, dnnl_binary_mul, d[3])))
+    if (attr && d[0] && d[1] && d[2])
         dnn.dnnl_matmul_primitive_desc_create(&pd, state.engine, d[0], d[1], NULL, d[2], attr);
     if (attr)
         dnn.dnnl_primitive_attr_destroy(attr);
-    return finish(o, pd, roles, d, n);
+    return finish(o, pd, roles, d, 3);
 }
 
-int onednn_product(const struct onednn_product *p, const void *x, const void *w, const float *factors, void *out,
-                   struct error *err)
+int onednn_product(const struct onednn_product *p, const void *x, const void *w, void *out, struct error *err)
 {
     union key key;
     memset(&key, 0, sizeof key);
     key.product.m = p->m, key.product.k = p->k, key.product.n = p->n;
     key.product.x_stride = p->x_stride, key.product.w_stride = p->w_stride, key.product.out_stride = p->out_stride;
     key.product.x = p->x, key.product.w = p->w, key.product.out = p->out;
-    key.product.w_rows_are_outputs = p->w_rows_are_outputs, key.product.scaled = p->scaled;
+    key.product.w_rows_are_outputs = p->w_rows_are_outputs;
     bool made;
     struct operation *o = operation_of(&key, sizeof key.product, &made);
     if (!made && !make_product(o, p))
         return error_set(err, ERR_INTERNAL, "oneDNN", "has no product of %s by %s to %s", dtype_name(p->x),
                          dtype_name(p->w), dtype_name(p->out));
-    void *const data[4] = {(void *)(uintptr_t)x, (void *)(uintptr_t)w, out, (void *)(uintptr_t)factors};
+    void *const data[3] = {(void *)(uintptr_t)x, (void *)(uintptr_t)w, out};
     return execute(o, data, err);
 }
 
@@ -384,6 +366,18 @@ static dnnl_memory_desc_t describe_kernel(const struct onednn_convolution *c, bo
     dnnl_memory_desc_t d = NULL;
     dnn.dnnl_memory_desc_create_with_tag(&d, 4, dims, type_of(c->x), stored ? dnnl_oihw : dnnl_format_tag_any);
     return d;
+}
+
+// Adds the residual behind the sums, in f32.
+static bool add_residual(dnnl_primitive_attr_t attr, dnnl_memory_desc_t residual)
+{
+    dnnl_post_ops_t ops = NULL;
+    bool ok = residual && dnn.dnnl_post_ops_create(&ops) == dnnl_success &&
+              dnn.dnnl_post_ops_append_binary(ops, dnnl_binary_add, residual) == dnnl_success &&
+              dnn.dnnl_primitive_attr_set_post_ops(attr, ops) == dnnl_success;
+    if (ops)
+        dnn.dnnl_post_ops_destroy(ops);
+    return ok;
 }
 
 // From the order in which the kernel is stored to the one that the convolution wants.
@@ -419,7 +413,7 @@ static bool make_convolution(struct operation *o, const struct onednn_convolutio
         c->residual != DT_INVALID ? describe_image(c->batch, c->out, c->outputs, c->residual) : NULL;
     dnnl_primitive_attr_t attr = attributes();
     dnnl_primitive_desc_t pd = NULL;
-    bool ok = attr && (c->residual == DT_INVALID || combine(attr, dnnl_binary_add, residual)) &&
+    bool ok = attr && (c->residual == DT_INVALID || add_residual(attr, residual)) &&
               dnn.dnnl_convolution_forward_primitive_desc_create(&pd, state.engine, dnnl_forward_inference,
                                                                  dnnl_convolution_direct, d[0], d[1], bias, d[2],
                                                                  stride, no_dilation, low, high, attr) == dnnl_success;

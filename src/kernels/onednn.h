@@ -24,13 +24,11 @@ const char *onednn_isa(void);
 struct onednn_product {
     int64_t m, k, n;
     int64_t x_stride, w_stride, out_stride;
-    enum dtype x, w, out; // bf16 by bf16 to bf16 or f32; f32 by f32 to f32; s8 by s8 to s32, or scaled to bf16 or f32
+    enum dtype x, w, out; // bf16 by bf16 to bf16 or f32; f32 by f32 to f32; s8 by s8 to s32
     bool w_rows_are_outputs;
-    bool scaled; // sums are multiplied by a factor per output, in f32, before they are rounded
 };
-// `factors` f32 [n], NULL where nothing is scaled. ERR_INTERNAL: oneDNN has no such operation; ERR_MEMORY.
-int onednn_product(const struct onednn_product *p, const void *x, const void *w, const float *factors, void *out,
-                   struct error *err);
+// ERR_INTERNAL: oneDNN has no such operation; ERR_MEMORY.
+int onednn_product(const struct onednn_product *p, const void *x, const void *w, void *out, struct error *err);
 
 // out [batch, out rows, out columns, outputs] = x [batch, rows, columns, inputs] by w [outputs, inputs, height, width]
 // with zeros around, + bias [outputs] (f32), + residual (of out's shape); rounded once. Type of x and w: bf16 or f32.

@@ -15,7 +15,7 @@
 
 #define SCALE_ROWS    1
 #define SCALE_OUTPUTS 2
-// Sums that are still to be scaled by row, and widened codes, are made in strips of outputs that stay in a second-level
+// Sums that are still to be scaled, and widened codes, are made in strips of outputs that stay in a second-level
 // cache's reach; a strip has at least so many outputs that the product runs at full speed.
 #define STRIP_BYTES    ((int64_t)8 << 20)
 #define STRIP_MULTIPLE 64
@@ -83,7 +83,7 @@ static int multiply_strip(struct product *c, struct threads *pool, struct error 
     } else {
         out = (char *)c->out + bytes_of(p.out, c->first);
     }
-    int rc = onednn_product(&p, c->x, w, p.scaled ? c->outputs + c->first : NULL, out, err);
+    int rc = onednn_product(&p, c->x, w, out, err);
     if (!rc && c->sums)
         onednn_for(pool, (size_t)p.m, 8, scale_rows, c);
     return rc;
@@ -93,7 +93,7 @@ static int run_product(void *context, struct threads *pool, struct error *err)
 {
     struct product *c = context;
     const struct onednn_product *p = &c->p;
-    bool scaled = c->rows, widened = p->w == DT_S8 && p->x == DT_BF16;
+    bool scaled = c->rows || c->outputs, widened = p->w == DT_S8 && p->x == DT_BF16;
     int64_t strip = p->n;
     if (scaled || widened) {
         int64_t row = 4 * (scaled ? p->m : 0) + 2 * (widened ? p->k : 0);
@@ -109,7 +109,6 @@ static int run_product(void *context, struct threads *pool, struct error *err)
     c->sums = sums ? memory : NULL;
     c->widened = wide ? memory + sums : NULL;
     c->loops = row_loops();
-    c->p.scaled = c->outputs && !scaled; // oneDNN applies factors of outputs itself
     int rc = 0;
     for (c->first = 0; c->first < p->n && !rc; c->first += strip) {
         c->count = p->n - c->first < strip ? p->n - c->first : strip;
