@@ -213,13 +213,13 @@ def decibels(reference, other, image):
 
 
 def run_part(bench, scratch, case):
-    kind, pixels = case.split(":")
+    kind, pixels, *only = case.split(":")
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "flux2_peer.py")
     begin = time.perf_counter()
     scratch.need(PARTS[kind])
     scratch.draw(int(pixels))
     common, contestants = [scratch.folder, scratch.inputs], {}
-    for policy in POLICIES[kind]:
+    for policy in only or POLICIES[kind]:
         name = "assay " + policy
         # The text encoder by itself takes tokens; the size is that of the image which nobody draws.
         size = "256" if kind == "text" else pixels
@@ -270,7 +270,7 @@ def main():
         for case in cases or CASES:
             kind = case.split(":")[0]
             if kind not in RUNS:
-                raise SystemExit("bench/flux2: %s is no case: KIND:N, KIND one of %s" % (case, ", ".join(RUNS)))
+                raise SystemExit("bench/flux2: %s is no case: KIND:N or KIND:N:POLICY, KIND one of %s" % (case, ", ".join(RUNS)))
             if kind in BLOCKS:
                 run_block(program, case)
             else:
