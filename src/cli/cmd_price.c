@@ -433,13 +433,21 @@ static int n_predicted(const struct price *p, const struct price_prediction *k)
     return k->parts && p->request.n_parts > 1 ? p->request.n_parts : 0;
 }
 
+// "v6e:2x4, tp"
+static const char *predicted_for(const struct price_prediction *k, char out[128])
+{
+    const char *layout = k->whole.layout;
+    snprintf(out, 128, "%s%s%s", k->whole.target, layout ? ", " : "", layout ? layout : "");
+    return out;
+}
+
 static int prediction_times(struct cli *cli, const struct price *p, struct error *err)
 {
     static const char *const titles[] = {"sheet floor", "compiler floor", "compiler predicts", "at least",
                                          "at most",     "calibrated",     "measured"};
     struct table t;
     bool measured = false;
-    for (size_t i = 0; i < p->options.n_targets; i++)
+    for (size_t i = 0; i < p->n_predictions; i++)
         measured |= !isnan(p->predictions[i].whole.measured.value);
     table_init(&t);
     table_column(&t, "predictions", NULL, TABLE_LEFT, 0);
@@ -448,15 +456,17 @@ static int prediction_times(struct cli *cli, const struct price *p, struct error
         table_column(&t, titles[i], NULL, TABLE_RIGHT, i == 3 || i == 4 ? 3 : i == 6 && !measured ? 9 : 1);
         table_origin(&t, i == 6 ? ORIGIN_MEASURED : ORIGIN_DERIVED);
     }
-    for (size_t i = 0; i < p->options.n_targets; i++) {
+    for (size_t i = 0; i < p->n_predictions; i++) {
         const struct price_prediction *k = &p->predictions[i];
+        char target[128];
+        predicted_for(k, target);
         for (int n = 0; n < n_predicted(p, k); n++) {
             char what[64];
             const struct model_part *part = &p->request.parts[n];
             snprintf(what, sizeof what, part->calls > 1 ? "%s x %lld" : "%s", part->name, (long long)part->calls);
-            prediction_row(&t, n ? "" : k->whole.target, what, &k->parts[n]);
+            prediction_row(&t, n ? "" : target, what, &k->parts[n]);
         }
-        prediction_row(&t, n_predicted(p, k) ? "" : k->whole.target, "all", &k->whole);
+        prediction_row(&t, n_predicted(p, k) ? "" : target, "all", &k->whole);
     }
     return table_end(cli, &t, err);
 }
@@ -483,7 +493,7 @@ static int prediction_memory(struct cli *cli, const struct price *p, struct erro
     table_origin(&t, ORIGIN_MEASURED);
     table_column(&t, "processor", "s", TABLE_RIGHT, 4);
     table_origin(&t, ORIGIN_MEASURED);
-    for (size_t i = 0; i < p->options.n_targets; i++) {
+    for (size_t i = 0; i < p->n_predictions; i++) {
         const struct price_prediction *k = &p->predictions[i];
         for (int n = 0; n < p->request.n_parts && k->parts; n++) {
             const struct predict_compiled *m = k->parts[n].memory;
@@ -493,7 +503,8 @@ static int prediction_memory(struct cli *cli, const struct price *p, struct erro
                            m->output_bytes, m->temporary_bytes,
                            m->code_bytes,   m->needed_bytes};
             table_row(&t);
-            table_cell(&t, n ? "" : k->whole.target);
+            char target[128];
+            table_cell(&t, n ? "" : predicted_for(k, target));
             table_cell(&t, p->request.parts[n].name);
             for (size_t c = 0; c < sizeof of / sizeof *of; c++)
                 bytes_cell(&t, of[c]);
@@ -512,9 +523,9 @@ static int prediction_memory(struct cli *cli, const struct price *p, struct erro
 
 static void resident_text(struct cli *cli, const struct price *p)
 {
-    for (size_t i = 0; i < p->options.n_targets; i++) {
+    for (size_t i = 0; i < p->n_predictions; i++) {
         const struct price_prediction *k = &p->predictions[i];
-        char a[FORMAT_MAX], b[FORMAT_MAX];
+        char a[FORMAT_MAX], b[FORMAT_MAX], target[128];
         struct str s;
         if (!n_predicted(p, k) || isnan(k->resident_bytes))
             continue;
@@ -524,7 +535,7 @@ static void resident_text(struct cli *cli, const struct price *p)
         str_addf(&s,
                  "%s: with the weights and code of all programs in memory and the rest of one at a time, %s of %s "
                  "[D]: %s.",
-                 k->whole.target, a, b,
+                 predicted_for(k, target), a, b,
                  k->resident_bytes <= k->usable_bytes ? "they fit together" : "they do not fit together");
         wrap_text(&cli->out, str_text(&s), 0, 0, cli->width);
         str_release(&s);
@@ -543,7 +554,8 @@ static int print_predictions(struct cli *cli, const struct price *p, struct erro
         return rc;
     resident_text(cli, p);
     wrap_text(&cli->out,
-              "Of one whole request on one device. The sheet: the sum of row floors. The compiler: what its code "
+              "Of one whole request on one device; under a layout on each of them, with what they send. The sheet: the "
+              "sum of row floors. The compiler: what its code "
               "takes at least, and that over the efficiency that was measured, within its band. Calibrated: the "
               "sheet's floor over the share of its peak that a product was measured to reach on that chip. Measured: "
               "what somebody published of this request, where that is known here.",

@@ -8,6 +8,7 @@
 #include "cli/recorded.h"
 #include "cli/worker_options.h"
 #include "ir/policy.h"
+#include "plan/layout.h"
 
 static void read_options(struct cli *cli, struct qualify_options *o)
 {
@@ -24,6 +25,7 @@ static void read_options(struct cli *cli, struct qualify_options *o)
     o->n_policies = cli_strings(cli, "policy", &o->policies);
     o->n_chips = cli_strings(cli, "chip", &o->chips);
     o->n_targets = cli_strings(cli, "target", &o->targets);
+    o->layout = cli_string(cli, "layout");
     o->require = cli_string(cli, "require");
     o->calibrate = cli_string(cli, "calibrate");
     o->calibration = cli_string(cli, "calibration");
@@ -90,6 +92,12 @@ static const struct option options[] = {
     OPTION_PLUGIN,
     OPTION_CHIP,
     OPTION_TARGETS,
+    {.name = "layout",
+     .kind = OPTION_STRING,
+     .argument = "LAYOUT",
+     .words = layout_words,
+     .help = "predict the program divided over the target's devices: dp, fsdp, tp, tp+sp, ulysses, ring, or several, "
+             "as in dp=2,tp=4"},
     OPTION_CALIBRATION,
     OPTION_POLICIES("a policy to run; the first one is what the others are timed against"),
     OPTION_TEXT("the texts, one per line"),

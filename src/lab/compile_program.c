@@ -2,6 +2,7 @@
 // A program of the user's, for the compiler as it is.
 #include <string.h>
 
+#include "base/bytes.h"
 #include "ir/hlo_attributes.h"
 #include "ir/hlo_import.h"
 #include "lab/compile_part.h"
@@ -14,26 +15,35 @@ struct given {
     bool divided, shardy;
 };
 
-// An OpSharding that divides something: its type (field 1) is OTHER. Replicated values are whole on every device.
-static bool is_tiled(struct slice sharding)
+// Devices of an OpSharding that divides something (its type, field 1, is OTHER): the product of the extents of its
+// tiles, copies included (field 3). 0: replicated, whole on every device.
+static int64_t tiled_devices(struct slice sharding)
 {
     enum { OTHER = 3 };
     struct pb_reader r = pb_reader(sharding.data, sharding.size);
     struct pb_field f;
     bool tiled = false;
-    while (pb_next(&r, &f))
+    int64_t devices = 1;
+    while (pb_next(&r, &f)) {
         tiled |= pb_is(&f, 1, PB_VARINT) && f.value == OTHER;
-    return tiled;
+        if (pb_is(&f, 3, PB_VARINT))
+            devices = multiply_saturated(devices, (int64_t)(f.value & INT64_MAX));
+        const uint8_t *at, *end = f.number == 3 ? hlo_packed(&f, &at) : NULL;
+        for (uint64_t n; end && at < end && (at = pb_get_varint(at, end, &n)) != NULL;)
+            devices = multiply_saturated(devices, (int64_t)(n & INT64_MAX));
+    }
+    return tiled ? devices : 0;
 }
 
-static int has_sharding(const struct hlo_module *m, struct arena *arena, bool *out, struct error *err)
+// What the first argument or value that is divided says; 0: none is.
+static int sharding_devices(const struct hlo_module *m, struct arena *arena, int64_t *out, struct error *err)
 {
     for (size_t i = 0; i < m->entry->n_instructions && !*out; i++) {
         struct hlo_attributes a;
         int rc = hlo_attributes_read(&a, m, &m->entry->instructions[i], arena, err);
         if (rc)
             return rc;
-        *out = is_tiled(a.sharding);
+        *out = tiled_devices(a.sharding);
     }
     return 0;
 }
@@ -55,8 +65,30 @@ static int give_hlo(struct compile *c, const struct program *p, struct given *ou
     int64_t mesh = program_mesh_devices(p->hlo.message);
     out->shardy = program_is_shardy(p->hlo.message);
     out->devices = p->parsed.n_devices > 1 ? p->parsed.n_devices : mesh > 1 ? mesh : 0;
+    int rc = out->devices ? 0 : sharding_devices(&p->hlo, &c->arena, &out->devices, err);
     out->divided = out->shardy || out->devices > 1;
-    return out->divided ? 0 : has_sharding(&p->hlo, &c->arena, &out->divided, err);
+    return rc;
+}
+
+// Bytecode that is divided says somewhere in it over how many devices; XLA's translation of it says so where we read
+// it.
+static int count_devices(struct compile *c, struct given *out, struct error *err)
+{
+    struct program p;
+    struct given translated;
+    const char *path = c->options.workload;
+    struct error why = {0};
+    int rc = program_open(&p, path, NULL, false, &c->arena, &why);
+    if (!rc)
+        rc = give_hlo(c, &p, &translated, &why);
+    if (rc)
+        return error_set(
+            err, why.code, path,
+            "is divided over devices, and how many cannot be read of its bytecode: %s; the same program as "
+            "text says so (mhlo.num_partitions)",
+            why.message);
+    out->devices = translated.devices;
+    return 0;
 }
 
 static int read_program(struct compile *c, struct given *out, struct error *err)
@@ -71,7 +103,7 @@ static int read_program(struct compile *c, struct given *out, struct error *err)
                               .devices = c->program.n_devices,
                               .divided = c->program.divided,
                               .shardy = c->program.shardy};
-        return 0;
+        return out->divided && c->program.form == PROGRAM_STABLEHLO ? count_devices(c, out, err) : 0;
     }
     struct program p;
     rc = program_open(&p, path, NULL, false, &c->arena, err);

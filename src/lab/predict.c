@@ -8,11 +8,12 @@
 #include "chips/local.h"
 #include "lab/accuracy.h"
 #include "lab/compile.h"
+#include "plan/layout.h"
 
 // A transformer of 25 blocks takes minutes, and nobody can give a limit where a compilation is one figure of many.
 #define MOST_S 1800.0
 
-int predict_targets(const char *const *names, size_t n, const char *cpu_model, struct predict_target *out,
+int predict_targets(const char *const *names, size_t n, bool divided, const char *cpu_model, struct predict_target *out,
                     struct arena *arena, struct error *err)
 {
     if (n > PREDICT_MAX_TARGETS)
@@ -27,9 +28,9 @@ int predict_targets(const char *const *names, size_t n, const char *cpu_model, s
             if (strcmp(out[k].name, names[i]) == 0)
                 rc = error_set(err, ERR_USAGE, "--target", "%s is given twice", names[i]);
         }
-        if (!rc && out[i].target.slices > 1)
-            rc = error_set(err, ERR_USAGE, "--target", "one slice is compiled for, not %d: %s", out[i].target.slices,
-                           names[i]);
+        if (!rc && out[i].target.slices > 1 && !divided)
+            rc = error_set(err, ERR_USAGE, "--target", "%s is %d slices, for a program that is divided: give --layout",
+                           names[i], out[i].target.slices);
     }
     return rc;
 }
@@ -104,8 +105,10 @@ static int keep(const struct compile_case *k, struct predict_compiled *out, stru
 static int keep_absence(const struct error *why, struct predict_compiled *out, size_t n, struct arena *arena,
                         struct error *err)
 {
-    const char *reason = arena_printf(arena, err, "no compiler: %s%s%s (`make tpu` fetches it)", why->where,
-                                      why->where[0] ? ": " : "", why->message);
+    bool asked = why->code == ERR_USAGE; // of a program that cannot be as it was asked for
+    const char *reason =
+        arena_printf(arena, err, "%s%s%s%s%s", asked ? "cannot be compiled so: " : "no compiler: ", why->where,
+                     why->where[0] ? ": " : "", why->message, asked ? "" : " (`make tpu` fetches it)");
     for (size_t i = 0; i < n; i++)
         out[i].reason = reason;
     return reason ? 0 : ERR_MEMORY;
@@ -126,6 +129,7 @@ static int ask(const struct predict_job *job, const size_t *asked, size_t n, str
                             .policies = job->names,
                             .modules = job->programs,
                             .n_policies = job->n_programs,
+                            .layout = job->layout,
                             .plugin = job->plugin,
                             .timeout_s = MOST_S,
                             .progress = job->progress};
@@ -149,6 +153,12 @@ static int ask(const struct predict_job *job, const size_t *asked, size_t n, str
 int predict_compile(const struct predict_job *job, struct predict_compiled *out, struct arena *arena, struct error *err)
 {
     size_t asked[PREDICT_MAX_TARGETS], n = 0, programs = job->n_programs ? job->n_programs : 1;
+    for (size_t i = 0; i < job->n_targets && job->layout; i++) {
+        struct layout l;
+        int rc = layout_parse(&l, job->layout, job->targets[i].target.devices, err);
+        if (rc)
+            return rc;
+    }
     for (size_t i = 0; i < job->n_targets; i++) {
         const char *reason = not_asked(&job->targets[i]);
         for (size_t k = 0; k < programs; k++)
@@ -187,7 +197,7 @@ static const struct measurement *published_product(const struct chip *chip, doub
     return NULL;
 }
 
-static int make_calibrated(const struct predict_target *t, struct quantity floor, struct arena *arena,
+static int make_calibrated(const struct predict_target *t, struct quantity floor, double sent_us, struct arena *arena,
                            struct prediction *out, struct error *err)
 {
     double efficiency;
@@ -201,9 +211,10 @@ static int make_calibrated(const struct predict_target *t, struct quantity floor
             quantity_make(NAN, "us", ORIGIN_DERIVED, m ? floor.source : "nothing measured on this chip is known here");
         return 0;
     }
-    const char *source = arena_printf(arena, err, "the sheet's floor / %.3g, the share of peak of %s: %s, %s",
-                                      efficiency, m->what, m->printed, m->from.cite);
-    out->calibrated = quantity_make(floor.value / efficiency, "us", ORIGIN_DERIVED, source);
+    const char *source =
+        arena_printf(arena, err, "the sheet's floor / %.3g, the share of peak of %s: %s, %s%s", efficiency, m->what,
+                     m->printed, m->from.cite, sent_us > 0 ? "; and what is sent, at its floor" : "");
+    out->calibrated = quantity_make((floor.value - sent_us) / efficiency + sent_us, "us", ORIGIN_DERIVED, source);
     return source ? 0 : ERR_MEMORY;
 }
 
@@ -253,15 +264,15 @@ static int make_compiled(const struct predict_compiled *c, const double *times, 
     return source ? 0 : ERR_MEMORY;
 }
 
-int predict_make(const struct predict_target *t, struct quantity floor, const struct predict_compiled *compiled,
-                 const double *times, size_t n, double measured_us, const char *where, struct arena *arena,
-                 struct prediction *out, struct error *err)
+int predict_make(const struct predict_target *t, const char *layout, struct quantity floor, double sent_us,
+                 const struct predict_compiled *compiled, const double *times, size_t n, double measured_us,
+                 const char *where, struct arena *arena, struct prediction *out, struct error *err)
 {
-    *out = (struct prediction){.target = t->name};
+    *out = (struct prediction){.target = t->name, .layout = layout};
     out->sheet = is_this_machine(t) ? none("this machine has no sheet; its calibration stands beside") : floor;
     out->measured = quantity_make(measured_us, "us", ORIGIN_MEASURED, where);
     int rc = make_compiled(compiled, times, n, arena, out, err);
-    return rc ? rc : make_calibrated(t, floor, arena, out, err);
+    return rc ? rc : make_calibrated(t, floor, sent_us, arena, out, err);
 }
 
 static void write_memory(const struct predict_compiled *m, struct jw *w)
@@ -290,6 +301,7 @@ void predict_json(const struct prediction *p, struct jw *w)
                    isnan(p->compile_s) ? "the compiler was not asked, or did not come to an end" : "wall clock, here",
                *cpu = isnan(p->cpu_s) ? wall : "processor time, here";
     jw_kv_string(w, "target", p->target);
+    jw_kv_string(w, "layout", p->layout);
     quantity_json_kv(w, "sheet", p->sheet);
     jw_key(w, "compiler");
     jw_object(w);

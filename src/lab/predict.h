@@ -18,9 +18,10 @@ struct predict_target {
     const struct chip *chip; // with its calibration where it is `local`
 };
 
-// Reads the names of targets; of one with several devices one device's program is what is predicted. `cpu_model` is the
-// host's. ERR_USAGE for one that is not known or stands there twice.
-int predict_targets(const char *const *names, size_t n, const char *cpu_model, struct predict_target *out,
+// Reads the names of targets; of one with several devices one device's program is what is predicted, unless it is
+// divided by a layout. `cpu_model` is the host's. ERR_USAGE for one that is not known or stands there twice, and for
+// several slices without a layout.
+int predict_targets(const char *const *names, size_t n, bool divided, const char *cpu_model, struct predict_target *out,
                     struct arena *arena, struct error *err);
 
 // What the compiler says of one program for one target.
@@ -44,18 +45,20 @@ struct predict_job {
     struct module *const *programs; // ready: policies are applied
     const char *const *names;       // of the programs
     size_t n_targets, n_programs;
+    const char *layout; // divides every program over the devices of its target; NULL: one device's
     const char *plugin; // the compiler's file; NULL: found by the kind of target
     const struct progress *progress;
 };
 // Asks the compiler about every program on every target, in workers of their own. out: [targets][programs], or one for
 // each target without programs. A compiler that is not there, refuses or dies is a reason, not an error;
-// ERR_INTERRUPTED and ERR_MEMORY are.
+// ERR_INTERRUPTED, ERR_MEMORY and a layout that does not suit the devices (ERR_USAGE) are.
 int predict_compile(const struct predict_job *job, struct predict_compiled *out, struct arena *arena,
                     struct error *err);
 
 // The times of one run (a batch, a request), us.
 struct prediction {
     const char *target;
+    const char *layout;                   // over its devices, each of which the times are of; NULL: of one device
     struct quantity sheet;                // the floor by the chip's sheet
     struct quantity floor;                // the compiler's
     struct quantity predicted, low, high; // by that, with its band
@@ -67,11 +70,12 @@ struct prediction {
     const struct predict_compiled *memory;
 };
 
-// Puts them together. `floor` is the roofline of the whole on the target's chip, us; `compiled` and `times` are n
-// programs and how often each runs; `measured_us` NAN where nothing ran on such a device, `where` is then why.
-int predict_make(const struct predict_target *t, struct quantity floor, const struct predict_compiled *compiled,
-                 const double *times, size_t n, double measured_us, const char *where, struct arena *arena,
-                 struct prediction *out, struct error *err);
+// Puts them together. `floor` is the roofline of the whole on the target's chip, us, of which `sent_us` pass in
+// sending; `layout` is that of the prediction; `compiled` and `times` are n programs and how often each runs;
+// `measured_us` NAN where nothing ran on such a device, `where` is then why.
+int predict_make(const struct predict_target *t, const char *layout, struct quantity floor, double sent_us,
+                 const struct predict_compiled *compiled, const double *times, size_t n, double measured_us,
+                 const char *where, struct arena *arena, struct prediction *out, struct error *err);
 // The members of an element of "predictions", inside its object.
 void predict_json(const struct prediction *p, struct jw *w);
 

@@ -48,9 +48,11 @@ static int find_chips(struct price *p, const struct price_options *o, struct err
     if (!rc && o->calibration)
         rc = add_calibration(p, o->calibration, err);
     if (!rc)
-        rc = predict_targets(o->targets, o->n_targets, host.model, p->predict, &p->arena, err);
+        rc = predict_targets(o->targets, o->n_targets, o->n_layouts > 0, host.model, p->predict, &p->arena, err);
     p->layouts = o->layouts;
     p->n_layouts = o->n_layouts;
+    for (size_t i = 0; i < o->n_targets && !rc; i++)
+        several |= p->predict[i].target.devices > 1;
     if (!rc && o->n_layouts && !several)
         rc = error_set(err, ERR_USAGE, "--layout", "needs more than one chip: give a slice, as in --chip v6e:2x4");
     return rc;
@@ -418,7 +420,7 @@ int price_json(struct price *p, struct jw *w, struct error *err)
         rc = write_what_ifs(p, w, err);
     jw_key(w, "predictions");
     jw_array(w);
-    for (size_t i = 0; i < p->options.n_targets && p->predictions; i++)
+    for (size_t i = 0; i < p->n_predictions && p->predictions; i++)
         price_prediction_json(p, &p->predictions[i], w);
     jw_array_end(w);
     jw_kv_string(w, "note", p->note ? p->note : price_note(p));

@@ -76,8 +76,9 @@ struct price {
     const char *const *layouts; // as asked for
     size_t n_layouts;
     struct predict_target predict[PREDICT_MAX_TARGETS];
-    struct price_prediction *predictions; // one for each of options.n_targets; NULL: not yet
-    struct price_options options;         // as given; its strings are borrowed
+    struct price_prediction *predictions; // of each of options.n_targets one for each layout; NULL: not yet
+    size_t n_predictions;
+    struct price_options options; // as given; its strings are borrowed
 };
 
 // ERR_USAGE for names that are not known, ERR_INPUT for a model's files. Call price_close in any case.

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lab/price.h"
+#include "lab/price_layout.h"
 
 // A program that is priced as it is has no module of its own: the compiler takes its file.
 static bool has_modules(const struct price *p)
@@ -29,18 +30,74 @@ const struct measurement *price_published(const struct price *p, const struct ch
     return NULL;
 }
 
-// One prediction, of n programs from `compiled` on, beside what was published of it.
-static int predict_some(struct price *p, size_t t, const struct floor *f, const struct predict_compiled *compiled,
-                        const double *times, size_t n, const char *part, struct prediction *out, struct error *err)
+// What devices send each other is known of parts that have heads; dp and fsdp send no activations.
+static bool sends_unknown(const struct price *p, const char *layout, int64_t chips)
 {
-    const struct measurement *m = price_published(p, p->predict[t].chip, part);
+    struct layout l;
+    struct error ignored = {0};
+    bool known = false;
+    for (int i = 0; i < p->request.n_parts; i++)
+        known |= p->request.parts[i].traffic.heads > 0;
+    if (known || layout_parse(&l, layout, chips, &ignored))
+        return false;
+    return l.ways[LAYOUT_TP] * layout_sequence_ways(&l) * l.ways[LAYOUT_PP] > 1;
+}
+
+// The sheet's floor of one target under one layout, us, and how much of it is sending. Layouts are of whole requests.
+static int sheet_of(struct price *p, size_t t, const char *layout, const char *part, struct quantity *floor,
+                    double *sent_us, struct error *err)
+{
+    const struct chip_target *target = &p->predict[t].target;
+    const char *none = NULL;
+    struct error why = {0};
+    *sent_us = 0;
+    if (!layout || target->chips < 2)
+        return 0;
+    struct layouts *l = arena_new(&p->arena, struct layouts, 1, err);
+    if (!l)
+        return ERR_MEMORY;
+    if (part)
+        none = "layouts are priced for whole requests";
+    else if (sends_unknown(p, layout, target->chips))
+        none = "what devices send of this workload is known for models alone; the compiler's figures have it";
+    else if (price_layouts(p, target, &layout, 1, l, &why)) {
+        none = arena_strdup(&p->arena, why.message, err);
+        if (!none)
+            return ERR_MEMORY;
+    } else {
+        none = l->rows[0].reason; // of two ways to gather weights the faster
+    }
+    *sent_us = none ? 0 : l->rows[0].topology_s * 1e6;
+    *floor = quantity_make(none ? (double)NAN : l->rows[0].serial_s * 1e6, "us", ORIGIN_DERIVED,
+                           none ? none
+                                : "the longer of arithmetic and memory on each chip, and then what is sent, by the "
+                                  "links of the slice");
+    return 0;
+}
+
+// What is predicted: a target, under a layout (NULL: one device's program).
+struct subject {
+    size_t target;
+    const char *layout;
+};
+
+// One prediction, of n programs from `compiled` on, beside what was published of it.
+static int predict_some(struct price *p, struct subject s, const struct floor *f,
+                        const struct predict_compiled *compiled, const double *times, size_t n, const char *part,
+                        struct prediction *out, struct error *err)
+{
+    const struct predict_target *t = &p->predict[s.target];
+    const struct measurement *m = s.layout ? NULL : price_published(p, t->chip, part);
+    struct quantity floor = f->time;
+    double sent_us;
+    int rc = sheet_of(p, s.target, s.layout, part, &floor, &sent_us, err);
     const char *where = "nothing runs here: `assay bench` and `assay qualify` measure";
     if (m)
         where = arena_printf(&p->arena, err, "%s: %s", m->from.cite, m->printed);
-    if (!where)
-        return ERR_MEMORY;
-    return predict_make(&p->predict[t], f->time, compiled, times, n, m ? m->value * 1e6 : NAN, where, &p->arena, out,
-                        err);
+    if (rc || !where)
+        return rc ? rc : ERR_MEMORY;
+    return predict_make(t, s.layout, floor, sent_us, compiled, times, n, m ? m->value * 1e6 : NAN, where, &p->arena,
+                        out, err);
 }
 
 // Everything stays: weights and code of all programs, and arguments, results and temporaries of one at a time.
@@ -56,8 +113,8 @@ static void add_resident(struct price_prediction *k, const struct predict_compil
     k->usable_bytes = compiled[0].usable_bytes;
 }
 
-static int predict_parts(struct price *p, size_t t, const struct predict_compiled *compiled, const double *times,
-                         struct price_prediction *k, struct error *err)
+static int predict_parts(struct price *p, struct subject s, const struct predict_compiled *compiled,
+                         const double *times, struct price_prediction *k, struct error *err)
 {
     size_t n = (size_t)p->request.n_parts;
     k->parts = arena_new(&p->arena, struct prediction, n, err);
@@ -67,11 +124,32 @@ static int predict_parts(struct price *p, size_t t, const struct predict_compile
     for (size_t i = 0; i < n && !rc; i++) {
         const struct price_part *part = &p->parts[i];
         struct floor f;
-        rc = roofline_total(&p->rows[part->first_row], part->n_rows, p->predict[t].chip, &p->arena, &f, err);
+        rc = roofline_total(&p->rows[part->first_row], part->n_rows, p->predict[s.target].chip, &p->arena, &f, err);
         if (!rc)
-            rc = predict_some(p, t, &f, &compiled[i], &times[i], 1, part->part->name, &k->parts[i], err);
+            rc = predict_some(p, s, &f, &compiled[i], &times[i], 1, part->part->name, &k->parts[i], err);
     }
     add_resident(k, compiled, n);
+    return rc;
+}
+
+static int predict_layout(struct price *p, const struct predict_job *job, const double *times,
+                          struct price_prediction *out, size_t apart, struct error *err)
+{
+    size_t each = job->n_programs ? job->n_programs : 1;
+    struct predict_compiled *compiled = arena_new(&p->arena, struct predict_compiled, job->n_targets * each, err);
+    int rc = compiled ? predict_compile(job, compiled, &p->arena, err) : ERR_MEMORY;
+    for (size_t t = 0; t < job->n_targets && !rc; t++) {
+        const struct predict_compiled *own = &compiled[t * each];
+        struct price_prediction *k = &out[t * apart];
+        struct subject s = {t, job->layout};
+        struct floor f;
+        *k = (struct price_prediction){.parts = NULL};
+        rc = roofline_total(p->rows, p->n_rows, p->predict[t].chip, &p->arena, &f, err);
+        if (!rc)
+            rc = predict_some(p, s, &f, own, times, each, NULL, &k->whole, err);
+        if (!rc && job->n_programs)
+            rc = predict_parts(p, s, own, times, k, err);
+    }
     return rc;
 }
 
@@ -80,7 +158,7 @@ int price_predict(struct price *p, const struct progress *progress, struct error
     struct module *modules[MODEL_MAX_PARTS];
     const char *names[MODEL_MAX_PARTS];
     double times[MODEL_MAX_PARTS];
-    size_t n = p->options.n_targets, parts = (size_t)p->request.n_parts;
+    size_t n = p->options.n_targets, parts = (size_t)p->request.n_parts, layouts = p->n_layouts ? p->n_layouts : 1;
     bool ready = has_modules(p);
     if (!n)
         return 0;
@@ -89,7 +167,6 @@ int price_predict(struct price *p, const struct progress *progress, struct error
         names[i] = p->request.parts[i].name;
         times[i] = (double)p->request.parts[i].calls;
     }
-    size_t each = ready ? parts : 1;
     struct predict_job job = {.workload = p->workload,
                               .targets = p->predict,
                               .n_targets = n,
@@ -98,22 +175,14 @@ int price_predict(struct price *p, const struct progress *progress, struct error
                               .n_programs = ready ? parts : 0,
                               .plugin = p->options.plugin,
                               .progress = progress};
-    struct predict_compiled *compiled = arena_new(&p->arena, struct predict_compiled, n * each, err);
-    struct price_prediction *out = arena_new(&p->arena, struct price_prediction, n, err);
-    if (!compiled || !out)
-        return ERR_MEMORY;
-    int rc = predict_compile(&job, compiled, &p->arena, err);
-    for (size_t t = 0; t < n && !rc; t++) {
-        const struct predict_compiled *own = &compiled[t * each];
-        struct floor f;
-        out[t] = (struct price_prediction){.parts = NULL};
-        rc = roofline_total(p->rows, p->n_rows, p->predict[t].chip, &p->arena, &f, err);
-        if (!rc)
-            rc = predict_some(p, t, &f, own, times, each, NULL, &out[t].whole, err);
-        if (!rc && ready)
-            rc = predict_parts(p, t, own, times, &out[t], err);
+    struct price_prediction *out = arena_new(&p->arena, struct price_prediction, n * layouts, err);
+    int rc = out ? 0 : ERR_MEMORY;
+    for (size_t l = 0; l < layouts && !rc; l++) {
+        job.layout = p->n_layouts ? p->layouts[l] : NULL;
+        rc = predict_layout(p, &job, times, &out[l], layouts, err);
     }
     p->predictions = rc ? NULL : out;
+    p->n_predictions = rc ? 0 : n * layouts;
     return rc;
 }
 

@@ -146,7 +146,7 @@ static int open_all(struct qualify *q, struct error *err)
     if (!rc)
         rc = find_chips(q, err);
     if (!rc)
-        rc = predict_targets(o->targets, o->n_targets, q->host.model, q->targets, &q->arena, err);
+        rc = predict_targets(o->targets, o->n_targets, o->layout != NULL, q->host.model, q->targets, &q->arena, err);
     q->n_targets = rc ? 0 : o->n_targets;
     if (!rc && o->require) {
         rc = require_parse(&q->require, o->require, qualify_metrics, &q->arena, err);

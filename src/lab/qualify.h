@@ -39,6 +39,7 @@ struct qualify_options {
     size_t n_chips;
     const char *const *targets; // what the compiler is asked about, when all is measured
     size_t n_targets;
+    const char *layout;      // of the targets' devices; NULL: one device's program is predicted
     const char *require;     // NULL: nothing is demanded
     const char *calibration; // record of measured rates, which become the chip "calibrated"; NULL: none
     const char *calibrate;   // file of texts, one per line, that static scales are made from; NULL: none

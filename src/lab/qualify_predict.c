@@ -45,9 +45,14 @@ static int predict_policy(struct qualify *q, struct qualify_policy *p, const str
     for (size_t t = 0; t < q->n_targets && !rc; t++) {
         struct floor f;
         bool here = p->ok && ran_here(q, q->targets[t].chip);
+        const char *layout = q->targets[t].target.devices > 1 ? q->options->layout : NULL;
         rc = roofline_total(p->rows, p->n_rows, q->targets[t].chip, &q->arena, &f, err);
+        if (layout)
+            f.time = quantity_make(NAN, "us", ORIGIN_DERIVED,
+                                   "`assay price --layout` has the sheet's floor of a divided program");
+        here &= !layout;
         if (!rc)
-            rc = predict_make(&q->targets[t], f.time, &compiled[t * q->n_policies + i], once, 1,
+            rc = predict_make(&q->targets[t], layout, f.time, 0, &compiled[t * q->n_policies + i], once, 1,
                               here ? p->time.p50 * 1e3 : (double)NAN,
                               here ? q->device->devices[q->device->device].kind : "nothing ran on such a device",
                               &q->arena, &p->predictions[t], err);
@@ -80,6 +85,7 @@ int qualify_predict(struct qualify *q, struct error *err)
                               .programs = modules,
                               .names = names,
                               .n_programs = q->n_policies,
+                              .layout = q->options->layout,
                               .progress = q->progress};
     rc = predict_compile(&job, compiled, &q->arena, err);
     for (size_t i = 0; i < q->n_policies && !rc; i++)

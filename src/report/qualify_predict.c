@@ -47,7 +47,9 @@ void qualify_table_targets(struct table *t, const json_t *result)
             if (!one)
                 continue;
             table_row(t);
-            table_cell(t, named ? "" : doc_text(one, "target", "?"));
+            const char *layout = doc_text(one, "layout", NULL);
+            table_cellf(t, "%s%s%s", named ? "" : doc_text(one, "target", "?"), named || !layout ? "" : ", ",
+                        named || !layout ? "" : layout);
             table_cell(t, qualify_policy_name(policy));
             named = true;
             for (size_t c = 0; c < n; c++)

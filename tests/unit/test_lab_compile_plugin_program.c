@@ -118,7 +118,7 @@ TEST(lab_compile_plugin_program_is_rewritten_for_a_policy)
 
 TEST(lab_compile_plugin_program_is_divided_as_it_says)
 {
-    static const char *const slice[] = {"v6e:2x4"};
+    static const char *const slice[] = {"v6e:4x4"}; // more than the eight that they say
     static const char *const files[] = {"ir/stablehlo/sharded.mlirbc",
                                         "ir/programs/sharded.before_optimizations.hlo.pb"};
     for (size_t i = 0; i < 2; i++) {

@@ -105,7 +105,7 @@ TEST(lab_predict_plugin_without_a_compiler)
     struct floor floor;
     REQUIRE_OK(price_open(&p, &o, &e), &e);
     REQUIRE_OK(price_floor(&p, p.n_rows, 0, &floor, &e), &e);
-    REQUIRE_OK(predict_targets(names, 1, "a CPU", target, &p.arena, &e), &e);
+    REQUIRE_OK(predict_targets(names, 1, false, "a CPU", target, &p.arena, &e), &e);
     struct module *const program[] = {&p.parts[0].module};
     struct predict_job job = {.workload = o.workload,
                               .targets = target,
@@ -115,11 +115,45 @@ TEST(lab_predict_plugin_without_a_compiler)
                               .n_programs = 1,
                               .plugin = "nowhere/plugin.so"};
     REQUIRE_OK(predict_compile(&job, &compiled, &p.arena, &e), &e);
-    REQUIRE_OK(predict_make(&target[0], floor.time, &compiled, once, 1, NAN, "nothing ran", &p.arena, &k, &e), &e);
+    REQUIRE_OK(predict_make(&target[0], NULL, floor.time, 0, &compiled, once, 1, NAN, "nothing ran", &p.arena, &k, &e),
+               &e);
     CHECK(k.sheet.value > 0 && k.calibrated.value > k.sheet.value);
     CHECK(isnan(k.floor.value) && isnan(k.predicted.value) && isnan(k.compile_s) && k.state == NULL);
     CHECK(strstr(k.floor.source, "no compiler") != NULL && strstr(k.floor.source, "make tpu") != NULL);
-    CHECK_INT(predict_targets(twice, 2, "a CPU", target, &p.arena, NULL), ERR_USAGE);
-    CHECK_INT(predict_targets(wrong, 1, "a CPU", target, &p.arena, NULL), ERR_USAGE);
+    CHECK_INT(predict_targets(twice, 2, false, "a CPU", target, &p.arena, NULL), ERR_USAGE);
+    CHECK_INT(predict_targets(wrong, 1, false, "a CPU", target, &p.arena, NULL), ERR_USAGE);
+    price_close(&p);
+}
+
+// Eight devices, each with its eighth of the products, and what they send: two sums of f32 behind each layer of an
+// encoder.
+TEST(lab_predict_plugin_divided)
+{
+    static const char *const targets[] = {"v6e:2x2"}, *const layouts[] = {"tp"};
+    struct price p;
+    struct error e = {0};
+    struct price_options o = {.workload = "builtin:minilm",
+                              .policy = "bf16",
+                              .shape = {.batch = 2, .seq = 16},
+                              .targets = targets,
+                              .n_targets = 1,
+                              .layouts = layouts,
+                              .n_layouts = 1};
+    if (!worker_test_libtpu())
+        return;
+    setenv("TMPDIR", test_dir(), 1);
+    REQUIRE_OK(price_open(&p, &o, &e), &e);
+    REQUIRE_OK(price_predict(&p, NULL, &e), &e);
+    REQUIRE(p.n_predictions == 1);
+    const struct prediction *k = &p.predictions[0].whole;
+    CHECK_STR(k->layout, "tp");
+    CHECK_STR(k->state, "compiled");
+    // 12 sums of two hops at least, each way: 12 x 2 x 2 us. Both have them.
+    CHECK(k->sheet.value > 48 && k->floor.value > 48);
+    CHECK(k->predicted.value > k->floor.value && k->calibrated.value > k->sheet.value);
+    price_close(&p);
+    o.layouts = (const char *const[]){"tp=3"};
+    REQUIRE_OK(price_open(&p, &o, &e), &e);
+    CHECK_INT(price_predict(&p, NULL, &e), ERR_USAGE);
     price_close(&p);
 }
