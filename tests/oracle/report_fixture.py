@@ -219,10 +219,12 @@ def predictions(p):
     p["predictions"] = [
         {"target": hostile("v6e"), "sheet": us(22.7), "calibrated": us(54.8), "measured": null("us", "M", "nothing ran on such a device"),
          "compiler": {"state": "compiled", "floor": us(28.0), "predicted": us(65.4), "low": us(46.7), "high": us(91.6),
-                      "compile": q(5.72, "s", "M", "wall clock, here")}},
+                      "compile": q(5.72, "s", "M", "wall clock, here"),
+                      "compile_cpu": q(5.4, "s", "M", "processor time, here"), "memory": None}},
         {"target": "tpu7x", "sheet": us(11.0), "calibrated": gone, "measured": q(1200.0, "us", "M", "synthetic"),
          "compiler": {"state": None, "floor": gone, "predicted": gone, "low": gone, "high": gone,
-                      "compile": null("s", "M", "the compiler was not asked")}},
+                      "compile": null("s", "M", "the compiler was not asked"),
+                      "compile_cpu": null("s", "M", "the compiler was not asked"), "memory": None}},
     ]
 
 
