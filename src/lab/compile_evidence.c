@@ -334,6 +334,15 @@ static const struct hlo_shape *first_result(const struct hlo_shape *s)
     return s;
 }
 
+// What a start of something asynchronous makes: a copy names it first, others after their operands. A slice that is
+// fetched ahead moves itself, not all that it is cut from.
+static const struct hlo_shape *made_ahead(const struct hlo_instruction *in)
+{
+    const struct hlo_shape *s = &in->shape;
+    bool general = hlo_is(in, "async-start") && s->kind == HLO_TUPLE && s->n_elements > 1;
+    return first_result(general ? &s->elements[1] : s);
+}
+
 // The number behind a key of a JSON object that is written as a string, as the back end does; NAN.
 static double config_number(const json_t *o, const char *key)
 {
@@ -495,7 +504,7 @@ static int add_op(struct walk *w, const struct hlo_instruction *in, double runs,
             op->type = (enum dtype)t;
     }
     if (op->kind == COMPILE_PREFETCH || op->kind == COMPILE_TRANSFER)
-        op->hbm_bytes = in->n_operands ? (double)hlo_padded_bytes(first_result(&in->shape)) : 0;
+        op->hbm_bytes = in->n_operands ? (double)hlo_padded_bytes(made_ahead(in)) : 0;
     else if (op->kind == COMPILE_OP)
         op->hbm_bytes = moved(k, in);
     if (op->kind == COMPILE_OP || op->kind == COMPILE_COLLECTIVE)

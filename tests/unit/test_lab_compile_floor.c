@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "fixture.h"
+#include "ir/hlo_parse.h"
 #include "lab/compile_part.h"
 #include "test.h"
 
@@ -157,4 +158,34 @@ TEST(lab_compile_floor_above_the_peak_predicts_nothing)
     CHECK(!q.k.above_peak);
     CHECK_NEAR(q.k.predicted_s, 2 * q.k.floor_s, 0);
     arena_release(&q.k.arena);
+}
+
+// A slice that is fetched ahead moves its own bytes, not those of what it is cut from: 1 MiB of 4.
+TEST(lab_compile_floor_counts_slices_fetched_ahead)
+{
+    static const char text[] =
+        "HloModule m, is_scheduled=true\n\n"
+        "%cut (x: s8[4194304]) -> s8[1048576] {\n"
+        "  %x = s8[4194304]{0} parameter(0)\n"
+        "  ROOT %slice = s8[1048576]{0:S(1)} slice(%x), slice={[0:1048576]}\n}\n\n"
+        "ENTRY %main (a: s8[4194304]) -> s8[1048576] {\n"
+        "  %a = s8[4194304]{0} parameter(0)\n"
+        "  %start = ((s8[4194304]{0}), s8[1048576]{0:S(1)}, s32[]{:S(2)}) async-start(%a), calls=%cut\n"
+        "  ROOT %done = s8[1048576]{0:S(1)} async-done(%start), calls=%cut\n}\n";
+    struct arena a;
+    struct error err = {0};
+    struct hlo_parsed parsed;
+    struct product p = {.peak_s = 0};
+    arena_init(&a);
+    arena_init(&p.k.arena);
+    REQUIRE_OK(hlo_parse(&parsed, text, sizeof text - 1, "m", false, &a, &err), &err);
+    REQUIRE_OK(chip_target_parse("v6e", &p.k.target, &err), &err);
+    struct worker_executable e = {.optimized = (char *)parsed.message.data, .optimized_length = parsed.message.size};
+    REQUIRE_OK(compile_case_schedule(&p.k, &e, NULL, &err), &err);
+    REQUIRE(p.k.n_ops == 2);
+    CHECK_INT(p.k.ops[0].kind, COMPILE_PREFETCH);
+    CHECK_NEAR(p.k.ops[0].hbm_bytes, 0x1p20, 0);
+    CHECK_NEAR(p.k.ops[1].hbm_bytes, 0, 0);
+    arena_release(&p.k.arena);
+    arena_release(&a);
 }
