@@ -515,31 +515,23 @@ void policy_static_scale(const struct policy *p, struct activation_range r, floa
     *zero = point;
 }
 
-// Whether some weight is a matrix, or a stack of them, whose contracted elements groups of this many do not divide; 0:
-// whether there is any.
-static bool any_matrix(const struct module *m, int64_t group)
+int64_t module_contracted_unit(const struct module *m)
 {
     struct views views;
     struct arena scratch;
-    bool found = false;
+    int64_t unit = 0;
     arena_init(&scratch);
     int known = views_find(&views, m, &scratch, NULL) ? 0 : m->n_instructions;
-    for (int i = 0; i < known && !found; i++) {
-        if (views.axes[i] && views.of[i])
-            found = !group || views_extent(&views, views.of[i], AXIS_CONTRACTED) % group;
+    for (int i = 0; i < known; i++) {
+        int64_t n = views.axes[i] && views.of[i] ? views_extent(&views, views.of[i], AXIS_CONTRACTED) : 0;
+        while (n) { // Euclid's
+            int64_t rest = unit % n;
+            unit = n;
+            n = rest;
+        }
     }
     arena_release(&scratch);
-    return found;
-}
-
-bool module_has_matrices(const struct module *m)
-{
-    return any_matrix(m, 0);
-}
-
-bool module_group_fits(const struct module *m, int64_t group)
-{
-    return !any_matrix(m, group);
+    return unit;
 }
 
 bool module_takes_policies(const struct module *m)

@@ -116,11 +116,9 @@ int module_activations(const struct module *m, struct activation *out, int max);
 // [i,0,k], and how many are below minus thresholds [i,1,k].
 int module_calibration(const struct module *from, int steps, struct module *to, struct error *err);
 
-// Whether some weight is a matrix, or a stack of matrices, which codes can be made of.
-bool module_has_matrices(const struct module *m);
-
-// Whether groups of this many elements divide the contracted dimension of every weight matrix.
-bool module_group_fits(const struct module *m, int64_t group);
+// The greatest common divisor of the contracted elements of all weights that are matrices, or stacks of them: groups
+// that divide it fit all of them. 0: there is no such weight to make codes of.
+int64_t module_contracted_unit(const struct module *m);
 
 // The distinct groups of a module in order of first use (at most `max`); returns how many there are.
 int module_groups(const struct module *m, const char **groups, int max);

@@ -533,7 +533,7 @@ int exported_check_codes(const struct exported *e, const struct policy *p, struc
     bool weights = false;
     for (int i = 0; i < e->n_arguments; i++)
         weights |= e->arguments[i].role == ROLE_WEIGHT;
-    if (!policy_has_scales(p->w) || module_has_matrices(&e->module))
+    if (!policy_has_scales(p->w) || module_contracted_unit(&e->module))
         return 0;
     return error_set(err, ERR_USAGE, p->name, "stores weight matrices as %s with scales, but %s has none: %s",
                      dtype_name(p->w), e->program.file.path,

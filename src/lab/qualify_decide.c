@@ -220,8 +220,9 @@ static bool all_f32(const struct policy *y)
 // A group that divides the rows of every weight; 0 when none of the usual ones does.
 static int usual_group(const struct qualify *q)
 {
+    int64_t unit = module_contracted_unit(&q->module);
     for (int group = 64; group >= 16; group /= 2) {
-        if (module_group_fits(&q->module, group))
+        if (unit % group == 0)
             return group;
     }
     return 0;

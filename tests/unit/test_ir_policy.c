@@ -418,3 +418,27 @@ TEST(ir_policy_pass_keeps_nothing_of_its_source)
     }
     arena_release(&arena);
 }
+
+TEST(ir_policy_unit_of_contracted_elements)
+{
+    struct arena arena;
+    struct module m;
+    struct builder b;
+    struct error err = {0};
+    arena_init(&arena);
+    module_init(&m, &arena, "m");
+    builder_init(&b, &m);
+    int x = build_parameter(&b, ROLE_INPUT, "x", SHAPE(DT_F32, 2, 96), NULL);
+    build_result(&b, "x", x);
+    REQUIRE_OK(builder_finish(&b, &err), &err);
+    CHECK_INT(module_contracted_unit(&m), 0); // no weight
+    module_init(&m, &arena, "m");
+    builder_init(&b, &m);
+    x = build_parameter(&b, ROLE_INPUT, "x", SHAPE(DT_F32, 2, 96), NULL);
+    int y = build_parameter(&b, ROLE_INPUT, "y", SHAPE(DT_F32, 2, 80), NULL);
+    build_result(&b, "x", build_linear(&b, x, build_weight(&b, "w", SHAPE(DT_F32, 7, 96)), DT_F32));
+    build_result(&b, "y", build_linear(&b, y, build_weight(&b, "v", SHAPE(DT_F32, 5, 80)), DT_F32));
+    REQUIRE_OK(builder_finish(&b, &err), &err);
+    CHECK_INT(module_contracted_unit(&m), 16);
+    arena_release(&arena);
+}
