@@ -2,6 +2,7 @@
 // The byte-level BPE tokenizer against fixtures made by tests/oracle/bpe.py with the reference tokenizer.
 #include "models/bpe.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -108,8 +109,9 @@ TEST(models_bpe_equals_reference)
 TEST(models_bpe_equals_reference_from_files)
 {
     static const char *const names[] = {"vocab.json", "merges.txt", "tokenizer_config.json"};
+    char full[PATH_MAX]; // a link's target counts from the link
     for (int i = 0; i < 3; i++)
-        CHECK_INT(symlink(at_model(names[i]), test_below(names[i])), 0);
+        CHECK(realpath(at_model(names[i]), full) && symlink(full, test_below(names[i])) == 0);
     check_texts(test_dir());
 }
 
