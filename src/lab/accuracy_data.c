@@ -8,11 +8,10 @@
 #include "base/json.h"
 #include "lab/accuracy.h"
 
-extern const char lab_measurements[], lab_measurements_end[];
+extern const char lab_measurements[]; // ends with a zero byte
 __asm__(".pushsection .rodata\n"
         ".globl lab_measurements\nlab_measurements:\n"
         ".incbin \"docs/measurements.json\"\n"
-        ".globl lab_measurements_end\nlab_measurements_end:\n"
         ".byte 0\n"
         ".popsection\n");
 
@@ -91,8 +90,7 @@ static void read_table(void)
 {
     struct error *err = &table.error;
     arena_init(&table.arena);
-    table.document =
-        json_parse(lab_measurements, (size_t)(lab_measurements_end - lab_measurements), "docs/measurements.json", err);
+    table.document = json_parse(lab_measurements, strlen(lab_measurements), "docs/measurements.json", err);
     const json_t *list = json_object_get(table.document, "measurements"),
                  *sources = json_object_get(table.document, "sources");
     size_t n = json_array_size(list);
