@@ -7,7 +7,11 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/threads.h"
 #include "num/convert.h"
+#include "num/quantize_array.h"
+
+enum { ALONE = 1 << 18 }; // so many values are made into codes before other threads have begun
 
 static const struct shape *shape_at(const struct module *m, int parameter)
 {
@@ -158,9 +162,25 @@ static int read_sources(const struct checkpoint *c, const struct binding *b, enu
     return 0;
 }
 
-// Codes and scales of [matrices, rows, columns]; either may be NULL when it is not wanted.
-static int make_codes(const struct binding *b, const float *values, const int64_t sizes[3], void *codes, void *scales,
-                      struct quant_stats *stats, struct error *err)
+// Codes are made by quantize_array, which counts nothing and packs what it makes.
+static bool uncounted(const struct binding *b, const struct quant_stats *stats)
+{
+    return b->part == BIND_CODES && !stats && (b->packed || dtype_bits(b->code) == 8);
+}
+
+// The type of all sources where codes can be made of it as it is, else f32.
+static enum dtype type_of_values(const struct checkpoint *c, const struct binding *b, const struct quant_stats *stats)
+{
+    enum dtype type = checkpoint_find(c, b->sources[0])->dtype;
+    bool fits = uncounted(b, stats) && !is_arranged(b) && (type == DT_BF16 || type == DT_F16);
+    for (int k = 1; k < b->n_sources && fits; k++)
+        fits = checkpoint_find(c, b->sources[k])->dtype == type;
+    return fits ? type : DT_F32;
+}
+
+// Codes and scales of [matrices, rows, columns] of `type`; either may be NULL when it is not wanted.
+static int make_codes(const struct binding *b, enum dtype type, const void *values, const int64_t sizes[3], void *codes,
+                      void *scales, struct quant_stats *stats, struct error *err)
 {
     // Rows quantise by themselves, whichever matrix they are of. A matrix with one scale is a row of its own.
     bool stack = b->as.n_stack > 0, tensors = stack && b->grain == GRAIN_TENSOR;
@@ -182,15 +202,24 @@ static int make_codes(const struct binding *b, const float *values, const int64_
     if (!codes)
         return quantize_scales(&spec, dims, 2, values, scales, NULL, NULL, b->sources[0], err);
     float *own_scales = scales ? NULL : malloc(layout.scale_bytes ? layout.scale_bytes : 1);
-    int8_t *unpacked = b->packed ? malloc(layout.elements ? layout.elements : 1) : codes;
+    bool quick = uncounted(b, stats);
+    int8_t *unpacked = b->packed && !quick ? malloc(layout.elements ? layout.elements : 1) : codes;
     if ((!scales && !own_scales) || !unpacked)
         rc = error_set(err, ERR_MEMORY, b->sources[0], "no memory to quantise %zu values", layout.elements);
-    if (!rc)
+    if (!rc && quick) {
+        struct threads *threads = NULL;
+        struct error alone = {0}; // without others it only takes longer
+        threads_new(&threads, layout.elements > ALONE ? 0 : 1, &alone);
+        rc = quantize_array(&spec, dims, 2, type, values, codes, scales ? scales : own_scales, NULL, threads,
+                            b->sources[0], err);
+        threads_free(threads);
+    } else if (!rc) {
         rc = quantize(&spec, dims, 2, values, unpacked, scales ? scales : own_scales, NULL, stats ? stats : &ignored,
                       b->sources[0], err);
-    if (!rc && b->packed)
-        rc = quant_pack(b->code, dims, 2, 1, unpacked, codes, err);
-    if (b->packed)
+        if (!rc && b->packed)
+            rc = quant_pack(b->code, dims, 2, 1, unpacked, codes, err);
+    }
+    if (unpacked != codes)
         free(unpacked);
     free(own_scales);
     return rc;
@@ -288,7 +317,7 @@ static int arrange_values(const struct arrangement *as, const int64_t *dims, flo
     return 0;
 }
 
-// A parameter's values in f32, made into what it stores; codes take their scales along where `scales` is not NULL.
+// A parameter's values, made into what it stores; codes take their scales along where `scales` is not NULL.
 static int convert_sources(const struct checkpoint *c, const struct binding *b, const struct shape *s, void *dst,
                            void *scales, struct quant_stats *stats, struct error *err)
 {
@@ -297,10 +326,11 @@ static int convert_sources(const struct checkpoint *c, const struct binding *b, 
     source_sizes(c, b, s, sizes);
     if (!size_product(sizes, 3, &n) || n > SIZE_MAX / sizeof(float))
         return error_set(err, ERR_INPUT, b->sources[0], "is too large to convert");
-    float *values = calloc(n ? n : 1, sizeof *values);
+    enum dtype type = type_of_values(c, b, stats);
+    float *values = calloc(n ? n : 1, (size_t)dtype_bits(type) / 8);
     if (!values)
         return error_set(err, ERR_MEMORY, b->sources[0], "no memory for %zu values", n);
-    int rc = read_sources(c, b, DT_F32, values, err);
+    int rc = read_sources(c, b, type, values, err);
     if (!rc && is_arranged(b))
         rc = arrange_values(&b->as, checkpoint_find(c, b->sources[0])->dims, &values, n, b->sources[0], err);
     if (!rc && b->part == BIND_VALUES) {
@@ -308,7 +338,7 @@ static int convert_sources(const struct checkpoint *c, const struct binding *b, 
         rc = quantize_float(b->store, sizes + 1, 2, 0, values, dst, stats ? stats : &ignored, b->sources[0], err);
     } else if (!rc) {
         bool codes = b->part == BIND_CODES;
-        rc = make_codes(b, values, sizes, codes ? dst : NULL, codes ? scales : dst, stats, err);
+        rc = make_codes(b, type, values, sizes, codes ? dst : NULL, codes ? scales : dst, stats, err);
     }
     free(values);
     return rc;
