@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the pipeline's weights come from: both layouts hold the same tensors, and what is wrong with a file is said.
+#include <stdlib.h>
 #include <string.h>
 
+#include "ir/bind.h"
+#include "ir/policy.h"
 #include "lab/klein_weights.h"
 #include "test.h"
 #include "tiny_flux2.h"
@@ -137,4 +140,59 @@ TEST(lab_klein_weights_refuse_names_that_cannot_be)
             printf("  %s: %s\n", e.where, e.message);
         klein_weights_close(&w);
     }
+}
+
+// Codes and scales of weights in bf16, joined ones among them, are made in two ways: widened to f32 and counted on the
+// way, or as they are.
+static void check_codes(const struct module *m, const struct checkpoint *c, const char *policy)
+{
+    int checked = 0, joined = 0;
+    for (int i = 0; i < m->n_parameters; i++) {
+        int scales = bind_scales_of(m, i);
+        if (scales < 0)
+            continue;
+        struct quant_stats stats;
+        struct error e = {0};
+        size_t bytes[2];
+        void *made[2][2];
+        for (int k = 0; k < 2; k++) {
+            bytes[k] = (size_t)shape_bytes(&m->instructions[m->parameters[k ? scales : i].instruction].shape);
+            for (int way = 0; way < 2; way++)
+                made[way][k] = calloc(1, bytes[k]);
+        }
+        for (int way = 0; way < 2; way++)
+            REQUIRE_OK(bind_make_coded(m, c, i, made[way][0], made[way][1], way ? &stats : NULL, &e), &e);
+        if (!CHECK(memcmp(made[0][0], made[1][0], bytes[0]) == 0 && memcmp(made[0][1], made[1][1], bytes[1]) == 0))
+            printf("  %s: %s\n", policy, m->parameters[i].name);
+        CHECK(stats.elements >= bytes[0]);
+        checked++;
+        joined += m->parameters[i].binding.n_sources > 1;
+        for (int k = 0; k < 4; k++)
+            free(made[k / 2][k % 2]);
+    }
+    CHECK(checked > 3 && joined > 0);
+}
+
+TEST(lab_klein_weights_become_the_same_codes_counted_or_not)
+{
+    static const char *const policies[] = {"w8a8", "w8a16", "w4a16", "w=int8/tensor"};
+    struct klein_weights w;
+    struct arena a;
+    struct module m, coded;
+    struct policy p;
+    struct error e = {0};
+    const struct checkpoint *c;
+    arena_init(&a);
+    REQUIRE_OK(open_of(&w, "tiny:7", &e), &e);
+    REQUIRE_OK(klein_weights_get(&w, FLUX2_DIT, &c, &e), &e);
+    module_init(&m, &a, "block");
+    REQUIRE_OK(flux2_block_module(&w.config, false, 16, &m, &e), &e);
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        module_init(&coded, &a, policies[i]);
+        REQUIRE_OK(policy_parse(&p, policies[i], &e), &e);
+        REQUIRE_OK(module_apply_policy(&m, &p, false, &coded, &e), &e);
+        check_codes(&coded, c, policies[i]);
+    }
+    arena_release(&a);
+    klein_weights_close(&w);
 }
