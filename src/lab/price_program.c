@@ -44,8 +44,8 @@ static int price_as_it_is(struct price *p, const struct exported *e, bool by_sco
         rc = hlo_cost_instruction(&costs, in, &cost, err);
         if (!rc && is_weight(e, in))
             p->weight_bytes += hlo_shape_bytes(&in->shape);
-        if (rc || (!cost.bytes && !cost.element_flop && !cost.transcendentals && !hlo_cost_product_flop(&cost) &&
-                   !cost.flop_reason && !cost.bytes_reason))
+        if (rc || (cost.bytes == 0 && cost.element_flop == 0 && cost.transcendentals == 0 &&
+                   hlo_cost_product_flop(&cost) == 0 && !cost.flop_reason && !cost.bytes_reason))
             continue;
         rc = hlo_scope(in, &p->arena, &name, err);
         if (!rc && !by_scope)

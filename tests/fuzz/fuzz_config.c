@@ -40,8 +40,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         (!r.model || !r.n_cases || r.at != r.cases))
         abort();
     for (size_t i = 0; !e5.code && i < r.n_cases; i++) {
-        const struct ladder_case *c = &r.cases[i];
-        if (c->height < 0 || c->height > 4096 || c->steps > 1000 || c->n_references > LADDER_MAX_REFERENCES)
+        const struct ladder_case *one = &r.cases[i];
+        if (one->height < 0 || one->height > 4096 || one->steps > 1000 || one->n_references > LADDER_MAX_REFERENCES)
             abort();
     }
     arena_release(&r.arena);
