@@ -18,7 +18,9 @@ static void config(const void *of, struct jw *w)
 static int result(const void *of, struct jw *w, struct error *err)
 {
     const struct timing *t = of;
-    return stages_json(t->stages, w, err);
+    (void)err;
+    stages_json(t->stages, w);
+    return 0;
 }
 
 static void failures(const void *of, struct jw *w)
@@ -100,7 +102,9 @@ static void compare_failures(const void *of, struct jw *w)
 
 static int stages_result(void *of, struct jw *w, struct error *err)
 {
-    return stages_json(of, w, err);
+    (void)err;
+    stages_json(of, w);
+    return 0;
 }
 
 // What one device gave, in the record and as a side.

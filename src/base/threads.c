@@ -82,6 +82,13 @@ int threads_new(struct threads **out, size_t count, struct error *err)
     return 0;
 }
 
+struct threads *threads_try(void)
+{
+    struct threads *t = NULL;
+    struct error ignored = {0};
+    return threads_new(&t, 0, &ignored) ? NULL : t;
+}
+
 void threads_free(struct threads *t)
 {
     if (!t)

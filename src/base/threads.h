@@ -11,6 +11,8 @@ struct threads;
 
 // `count` threads in all, the caller's included; 0 means as many as the process may run on (its affinity mask).
 int threads_new(struct threads **out, size_t count, struct error *err);
+// As many as the process may run on, where the work can as well be done without: NULL when they cannot be had.
+struct threads *threads_try(void);
 void threads_free(struct threads *t); // NULL is fine
 size_t threads_count(const struct threads *t);
 size_t threads_available(void);

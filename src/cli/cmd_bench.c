@@ -453,26 +453,19 @@ static void stages_words(struct str *out)
 
 static const char *const description[] = {
     "Time of one workload on the device: compilation, the first run, and warmed runs, of which every sample is kept. "
-    "With "
-    "--against, or with --policy given twice, two are measured in turns and compared pair by pair; exit code 6 says "
-    "that "
-    "the measurement cannot tell them apart.",
+    "With --against, or with --policy given twice, two are measured in turns and compared pair by pair; exit code 6 "
+    "says that the measurement cannot tell them apart.",
     "WORKLOAD is builtin:gemm:MxKxN:TYPE, builtin:copy:N, builtin:minilm (random data), or a model directory, which "
-    "with "
-    "--text runs on its own weights and the first texts of the file.",
-    "Or it is a program that was exported, StableHLO (.mlir) or an HLO module before any optimisation (.hlo.pb, .txt), "
-    "which runs on "
-    "--weights and the first case of --inputs, or on random ones.",
-    "--stages takes an image pipeline apart: WORKLOAD is builtin:flux2-klein-4b, one of its kin, or a folder, and LIST "
-    "names what is timed. cold, staged and resident are requests, from the prompt's tokens to the image: with files "
-    "from "
-    "the disk and programs compiled in turn, with each component loaded in turn, with all weights on the device. calib "
-    "is "
-    "products of 4096^3 in bf16 and in f32, scored against f64, and a copy. text, dit and vae are the modules by "
-    "themselves, beside their floors. docs/stages.md says how each figure is made.",
+    "with --text runs on its own weights and the first texts of the file.",
+    "Or it is a program that was exported, StableHLO (.mlir) or an HLO module before any optimisation (.hlo.pb, "
+    ".txt), which runs on --weights and the first case of --inputs, or on random ones.",
+    "--stages takes an image pipeline apart: WORKLOAD is builtin:flux2-klein-4b, one of its kin, or a folder, and "
+    "LIST names what is timed. cold, staged and resident are requests, from the prompt's tokens to the image: with "
+    "files from the disk and programs compiled in turn, with each component loaded in turn, with all weights on the "
+    "device. calib is products of 4096^3 in bf16 and in f32, scored against f64, and a copy. text, dit and vae are "
+    "the modules by themselves, beside their floors. docs/stages.md says how each figure is made.",
     "--calibrate measures products and a copy on this machine and keeps them in the user's cache: the chip `local`. "
-    "Its "
-    "record is what --calibration of `assay price` and `assay qualify` takes.",
+    "Its record is what --calibration of `assay price` and `assay qualify` takes.",
     NULL,
 };
 

@@ -592,10 +592,10 @@ static const char *const description[] = {
     "in which order it runs, which arithmetic its products became, and the least time of it all. TPUs are compiled for "
     "by libtpu (`make tpu` fetches it), GPUs by XLA's CUDA plugin (`make gpu`). Nothing is sent anywhere.",
     "WORKLOAD is builtin:gemm:MxKxN:TYPE, builtin:minilm, builtin:transformer-block, a model directory, or a program "
-    "of your own: StableHLO as text or bytecode (.mlir), or an HLO module from before optimisation (.hlo.pb, .txt). It "
-    "goes to the compiler as it is; with --policy it is rewritten first, and --weight-args says what the policy "
-    "stores. "
-    "A program with mhlo.sharding or sdy shardings is divided over mhlo.num_partitions devices, or all of the target.",
+    "of your own: StableHLO as text or bytecode (.mlir), or an HLO module from before optimisation (.hlo.pb, .txt). "
+    "It goes to the compiler as it is; with --policy it is rewritten first, and --weight-args says what the policy "
+    "stores. A program with mhlo.sharding or sdy shardings is divided over mhlo.num_partitions devices, or all of the "
+    "target.",
     "The compiler floor of an operation is the longest of three: its bundles (instructions issued together, one per "
     "cycle) times the iterations of its code over the clock; the rows that it sends through the matrix units over "
     "their published rate; its bytes of main memory over the bandwidth. It is what this code takes at least, not what "

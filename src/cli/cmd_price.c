@@ -660,20 +660,15 @@ static int run(struct cli *cli, struct error *err)
 
 static const char *const description[] = {
     "FLOP, bytes and intensity of every module, and the least time each chip can need for it. Nothing runs and no "
-    "weights "
-    "are read: shapes are enough.",
+    "weights are read: shapes are enough.",
     "WORKLOAD is a model directory (configurations alone are read: BERT, Llama, Mistral, Qwen3, or the diffusers "
-    "folder "
-    "of a FLUX.2 klein), builtin:minilm, builtin:flux2-klein-4b (-9b, -base-4b, -base-9b), "
-    "builtin:llama-3.1-8b and other decoders of `assay budget`'s list, or builtin:gemm:MxKxN:TYPE "
-    "with TYPE f32, bf16, f16, int8 or f64 and results in f32, int32 or f64.",
+    "folder of a FLUX.2 klein), builtin:minilm, builtin:flux2-klein-4b (-9b, -base-4b, -base-9b), "
+    "builtin:llama-3.1-8b and other decoders of `assay budget`'s list, or builtin:gemm:MxKxN:TYPE with TYPE f32, "
+    "bf16, f16, int8 or f64 and results in f32, int32 or f64.",
     "Or it is a program that was exported or dumped: StableHLO as text or bytecode (.mlir, as jax.export writes it), "
-    "or "
-    "an HLO module (.hlo.pb, or the .txt of a dump). One that was not optimised is rewritten for the policy; what "
-    "cannot "
-    "be, and optimised programs, are priced as they are. Its weights are the arguments that a tensor of --weights is "
-    "named "
-    "like, or those of --weight-args; of the files names, types and shapes alone are read.",
+    "or an HLO module (.hlo.pb, or the .txt of a dump). One that was not optimised is rewritten for the policy; what "
+    "cannot be, and optimised programs, are priced as they are. Its weights are the arguments that a tensor of "
+    "--weights is named like, or those of --weight-args; of the files names, types and shapes alone are read.",
     "A request may run several programs: an image its text encoder, a step of its transformer for each step, and its "
     "decoder; a decoder of text its prompt, and a step for each token it writes. Figures are of a whole request.",
     "Bytes are counted in three ways. Bytes: what enters and leaves each row's scopes once. Merged: the same with rows "

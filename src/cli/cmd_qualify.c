@@ -57,15 +57,13 @@ static int run(struct cli *cli, struct error *err)
 
 static const char *const description[] = {
     "Reads a model with its weights, prices it, runs it under every policy on the device, compares each with the same "
-    "graph "
-    "in f64, measures all of them in interleaved rounds, and says which policy to ship.",
+    "graph in f64, measures all of them in interleaved rounds, and says which policy to ship.",
     "WORKLOAD is a directory in Hugging Face layout (config.json, model.safetensors, vocab.txt) of a BERT sentence "
     "embedding model. The task is retrieval: every text of the file is a query over the others.",
     "Or it is a program of your own as it was exported, StableHLO (.mlir) or an HLO module (.hlo.pb, .hlo.txt), with "
-    "--weights and "
-    "--inputs: "
-    "every output is compared with that of f64, and the numbers are those of the worst one; top1 is then the share of "
-    "rows (last dimension) whose largest element is where f64 has it. docs/from-jax.md shows the way from JAX.",
+    "--weights and --inputs: every output is compared with that of f64, and the numbers are those of the worst one; "
+    "top1 is then the share of rows (last dimension) whose largest element is where f64 has it. docs/from-jax.md "
+    "shows the way from JAX.",
     "The requirement is written into the record before anything is measured. The cheapest policy that meets it is the "
     "fastest one, or, where the paired samples cannot tell another from it, the one of them that stores least. Its "
     "metrics are rel_l2, max_abs, snr_db, cosine_min, top1, top10, spearman, p50_ms, p90_ms, min_ms, items_per_s, "
@@ -74,13 +72,11 @@ static const char *const description[] = {
     "op, acc, red, norm, kv, out, grad, master, opt, as in w=int4/group:64,a=bf16 or w=int8,a=uint8/row. A policy that "
     "fails is a row with its failure; the others go on.",
     "Activations that are quantised have dynamic scales, made in every call (a=int8/row, a=uint8/row, a=int16/row, "
-    "a=f8e4m3fn/tensor), or static ones (a=int8/tensor:static, a=int8/tensor:static:p99.9), which are made before from "
-    "the texts of --calibrate, or for a program from its cases (.npz, as --inputs takes them). A text or case that is "
-    "in "
-    "both files is refused. What static scales clip on what is judged is counted for each activation.",
+    "a=f8e4m3fn/tensor), or static ones (a=int8/tensor:static, a=int8/tensor:static:p99.9), which are made before "
+    "from the texts of --calibrate, or for a program from its cases (.npz, as --inputs takes them). A text or case "
+    "that is in both files is refused. What static scales clip on what is judged is counted for each activation.",
     "--target asks the compiler of a TPU, which need not be there, about every policy: its floor and a prediction "
-    "stand "
-    "beside the floor of the sheet, what was measured on such a chip, and what this run measured.",
+    "stand beside the floor of the sheet, what was measured on such a chip, and what this run measured.",
     "Where a device has no products of a policy's operands its compiler widens or refuses them; the report shows the "
     "types that were really multiplied. With --emulate the program itself uses types that every device has, with the "
     "same values: bf16 for 8-bit floats, int8 for uint8 and int16.",

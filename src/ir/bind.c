@@ -207,9 +207,7 @@ static int make_codes(const struct binding *b, enum dtype type, const void *valu
     if ((!scales && !own_scales) || !unpacked)
         rc = error_set(err, ERR_MEMORY, b->sources[0], "no memory to quantise %zu values", layout.elements);
     if (!rc && quick) {
-        struct threads *threads = NULL;
-        struct error alone = {0}; // without others it only takes longer
-        threads_new(&threads, layout.elements > ALONE ? 0 : 1, &alone);
+        struct threads *threads = layout.elements > ALONE ? threads_try() : NULL;
         rc = quantize_array(&spec, dims, 2, type, values, codes, scales ? scales : own_scales, NULL, threads,
                             b->sources[0], err);
         threads_free(threads);

@@ -31,11 +31,6 @@ struct attention {
     int64_t image, first; // of the batch, and its first row
 };
 
-static int64_t width(enum dtype t)
-{
-    return dtype_bits(t) / 8;
-}
-
 static void share_rows(void *context, size_t from, size_t to)
 {
     const struct attention *a = context;
@@ -46,7 +41,7 @@ static void share_rows(void *context, size_t from, size_t to)
             for (int64_t j = 0; j < a->keys; j++) // scaled afterwards: the lowest must not overflow then
                 row[j] = seen[j] ? row[j] : a->scale > 1 ? -FLT_MAX / a->scale : -FLT_MAX;
         }
-        a->softmax(row, a->keys, a->scale, a->type, a->shares + (int64_t)i * a->keys * width(a->type));
+        a->softmax(row, a->keys, a->scale, a->type, a->shares + (int64_t)i * a->keys * frame_width(a->type));
     }
 }
 
@@ -75,12 +70,13 @@ static int attend(struct attention *a, int64_t head, int64_t n, struct threads *
                                     .x = a->type,
                                     .w = a->type,
                                     .out = a->out_type};
-    int rc = onednn_product(&scores, a->q + place * width(a->type), a->k + kv_place * width(a->type), a->scores, err);
+    int rc = onednn_product(&scores, a->q + place * frame_width(a->type), a->k + kv_place * frame_width(a->type),
+                            a->scores, err);
     if (rc)
         return rc;
     onednn_for(pool, (size_t)n, 16, share_rows, a);
-    return onednn_product(&values, a->shares, a->v + kv_place * width(a->type), a->out + place * width(a->out_type),
-                          err);
+    return onednn_product(&values, a->shares, a->v + kv_place * frame_width(a->type),
+                          a->out + place * frame_width(a->out_type), err);
 }
 
 static int run_attention(void *context, struct threads *pool, struct error *err)
@@ -106,7 +102,7 @@ static int run_attention(void *context, struct threads *pool, struct error *err)
     rows = rows > a->tokens ? a->tokens : rows;
     size_t scores = ((size_t)(rows * a->keys) * sizeof *a->scores + 63) / 64 * 64;
     void *room;
-    int rc = onednn_room(scores + (size_t)(rows * a->keys * width(a->type)), &room, err);
+    int rc = onednn_room(scores + (size_t)(rows * a->keys * frame_width(a->type)), &room, err);
     if (rc)
         return rc;
     a->scores = room;

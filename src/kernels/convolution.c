@@ -36,11 +36,6 @@ struct convolution {
 
 // ---- doubled pixels
 
-static size_t width(enum dtype t)
-{
-    return (size_t)dtype_bits(t) / 8;
-}
-
 // Kernels from..to, one per output and input. The first output of two sees its own pixel with taps 1 and 2 and the one
 // before with tap 0, the second its own with taps 0 and 1 and the one behind with tap 2.
 static void fold_kernels(void *context, size_t from, size_t to)
@@ -49,13 +44,15 @@ static void fold_kernels(void *context, size_t from, size_t to)
     float taps[9 * FOLDED], sums[4 * FOLDED];
     for (size_t first = from, n; first < to; first += n) {
         n = to - first < FOLDED ? to - first : FOLDED;
-        convert_elements(DT_F32, taps, c->c.x, (const char *)c->w + 9 * first * width(c->c.x), 9 * n, NULL);
+        convert_elements(DT_F32, taps, c->c.x, (const char *)c->w + 9 * first * (size_t)frame_width(c->c.x), 9 * n,
+                         NULL);
         memset(sums, 0, sizeof sums);
         for (size_t i = 0; i < 9 * n; i++) {
             int t = (int)(i % 9);
             sums[4 * (i / 9) + (size_t)(2 * (t / 3 > c->row) + (t % 3 > c->column))] += taps[i];
         }
-        convert_elements(c->c.x, (char *)c->folded + 4 * first * width(c->c.x), DT_F32, sums, 4 * n, NULL);
+        convert_elements(c->c.x, (char *)c->folded + 4 * first * (size_t)frame_width(c->c.x), DT_F32, sums, 4 * n,
+                         NULL);
     }
 }
 
@@ -63,7 +60,7 @@ static void fold_kernels(void *context, size_t from, size_t to)
 static void spread_rows(void *context, size_t from, size_t to)
 {
     const struct convolution *c = context;
-    size_t columns = (size_t)c->c.in[1], pixel = (size_t)c->c.outputs * width(c->c.out_type);
+    size_t columns = (size_t)c->c.in[1], pixel = (size_t)c->c.outputs * (size_t)frame_width(c->c.out_type);
     for (size_t row = from; row < to; row++) {
         const char *src = c->part + row * columns * pixel;
         char *dst = c->image + ((2 * row + (size_t)c->row) * 2 * columns + (size_t)c->column) * pixel;
@@ -91,9 +88,9 @@ static int run_part(struct convolution *c, const void *x, struct threads *pool, 
 static int run_twice(struct convolution *c, struct threads *pool, struct error *err)
 {
     int64_t pixels = c->c.in[0] * c->c.in[1];
-    size_t x = (size_t)(pixels * c->c.inputs) * width(c->c.x),
-           part = (size_t)(pixels * c->c.outputs) * width(c->c.out_type),
-           folded = (size_t)(4 * c->c.outputs * c->c.inputs) * width(c->c.x);
+    size_t x = (size_t)(pixels * c->c.inputs) * (size_t)frame_width(c->c.x),
+           part = (size_t)(pixels * c->c.outputs) * (size_t)frame_width(c->c.out_type),
+           folded = (size_t)(4 * c->c.outputs * c->c.inputs) * (size_t)frame_width(c->c.x);
     void *room;
     int rc = onednn_room((part + 63) / 64 * 64 + folded, &room, err);
     c->part = room;
@@ -116,11 +113,6 @@ static int run_convolution(void *context, struct threads *pool, struct error *er
     if (c->twice)
         return run_twice(c, pool, err);
     return onednn_convolve(&c->c, c->x, c->w, c->bias, c->residual, c->out, err);
-}
-
-static bool is_float(enum dtype t)
-{
-    return t == DT_BF16 || t == DT_F32;
 }
 
 static void read_window(struct onednn_convolution *c, const struct frame *f, int i)
@@ -163,7 +155,7 @@ static int open_convolution(struct convolution *c, const struct frame *f, struct
         c->twice = frame_integer(f, "twice", 0) != 0;
         fits = c->twice ? is_doubled(&c->c, 0) && is_doubled(&c->c, 1) && !(adds & ADD_RESIDUAL)
                         : window_fits(&c->c, 0) && window_fits(&c->c, 1);
-        fits = fits && is_float(x->dtype) && w->dtype == x->dtype && is_float(out->dtype) &&
+        fits = fits && frame_is_float(x->dtype) && w->dtype == x->dtype && frame_is_float(out->dtype) &&
                w->dims[0] == out->dims[3] && w->dims[1] == x->dims[3] && out->dims[0] == x->dims[0] &&
                f->n_args == 2 + (adds & ADD_BIAS ? 1 : 0) + (adds & ADD_RESIDUAL ? 1 : 0);
     }
@@ -174,7 +166,7 @@ static int open_convolution(struct convolution *c, const struct frame *f, struct
     }
     if (fits && adds & ADD_RESIDUAL) {
         const struct tensor *r = &f->args[at];
-        fits = is_float(r->shape.dtype) && shape_same_dims(&r->shape, out);
+        fits = frame_is_float(r->shape.dtype) && shape_same_dims(&r->shape, out);
         c->c.residual = r->shape.dtype;
         c->residual = r->data;
     }

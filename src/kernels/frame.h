@@ -32,6 +32,15 @@ int frame_open(struct frame *f, XLA_FFI_CallFrame *call, int min_args, int max_a
 // A whole number or a real one from the attributes, `absent` where there is none.
 int64_t frame_integer(const struct frame *f, const char *name, int64_t absent);
 double frame_real(const struct frame *f, const char *name, double absent);
+// bf16 and f32, the types of activations; bytes of one value.
+static inline bool frame_is_float(enum dtype t)
+{
+    return t == DT_BF16 || t == DT_F32;
+}
+static inline int64_t frame_width(enum dtype t)
+{
+    return dtype_bits(t) / 8;
+}
 // What a handler returns: NULL for rc 0, else the error as XLA takes it.
 XLA_FFI_Error *frame_close(XLA_FFI_CallFrame *call, int rc, const struct error *err);
 

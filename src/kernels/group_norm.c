@@ -31,11 +31,6 @@ struct group_norm {
     float *values;          // scale and shift, per channel
 };
 
-static int64_t width(enum dtype t)
-{
-    return dtype_bits(t) / 8;
-}
-
 static int64_t pixels_of(const struct group_norm *g, size_t block)
 {
     int64_t left = g->pixels - (int64_t)block * BLOCK;
@@ -47,7 +42,7 @@ static void measure_blocks(void *context, size_t from, size_t to)
     const struct group_norm *g = context;
     int64_t row = g->rule.channels;
     for (size_t i = from; i < to; i++)
-        g->loops.moments(g->from + (int64_t)i * BLOCK * row * width(g->rule.x), g->rule.x, pixels_of(g, i), row,
+        g->loops.moments(g->from + (int64_t)i * BLOCK * row * frame_width(g->rule.x), g->rule.x, pixels_of(g, i), row,
                          g->means + (int64_t)i * row, g->squares + (int64_t)i * row);
 }
 
@@ -57,7 +52,8 @@ static void apply_blocks(void *context, size_t from, size_t to)
     int64_t row = g->rule.channels;
     for (size_t i = from; i < to; i++) {
         int64_t at = (int64_t)i * BLOCK * row;
-        g->loops.apply(&g->rule, g->from + at * width(g->rule.x), g->to + at * width(g->rule.y), pixels_of(g, i));
+        g->loops.apply(&g->rule, g->from + at * frame_width(g->rule.x), g->to + at * frame_width(g->rule.y),
+                       pixels_of(g, i));
     }
 }
 
@@ -111,16 +107,11 @@ static int run_group_norm(void *context, struct threads *pool, struct error *err
     g->squares = g->means + blocks * row;
     g->loops = norm_loops();
     for (int64_t i = 0; i < g->batch; i++) {
-        g->from = g->x + i * g->pixels * row * width(g->rule.x);
-        g->to = g->out + i * g->pixels * row * width(g->rule.y);
+        g->from = g->x + i * g->pixels * row * frame_width(g->rule.x);
+        g->to = g->out + i * g->pixels * row * frame_width(g->rule.y);
         normalise_image(g, pool);
     }
     return 0;
-}
-
-static bool is_float(enum dtype t)
-{
-    return t == DT_BF16 || t == DT_F32;
 }
 
 static int open_group_norm(struct group_norm *g, const struct frame *f, struct error *err)
@@ -131,8 +122,8 @@ static int open_group_norm(struct group_norm *g, const struct frame *f, struct e
     g->eps = frame_real(f, "eps", -1);
     g->rule.silu = frame_integer(f, "silu", 0) != 0;
     g->rule.x = x->dtype, g->rule.y = f->result.shape.dtype;
-    bool fits = x->rank == 4 && shape_same_dims(x, &f->result.shape) && is_float(x->dtype) && is_float(g->rule.y) &&
-                g->groups > 0 && x->dims[3] % g->groups == 0 && g->eps >= 0;
+    bool fits = x->rank == 4 && shape_same_dims(x, &f->result.shape) && frame_is_float(x->dtype) &&
+                frame_is_float(g->rule.y) && g->groups > 0 && x->dims[3] % g->groups == 0 && g->eps >= 0;
     for (int i = 1; i < 3 && fits; i++)
         fits = f->args[i].shape.dtype == DT_F32 && shape_elements(&f->args[i].shape) == x->dims[3];
     if (!fits)

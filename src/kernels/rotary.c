@@ -23,11 +23,6 @@ struct rotary {
     struct row_loops loops;
 };
 
-static int64_t width(enum dtype t)
-{
-    return dtype_bits(t) / 8;
-}
-
 // A token's tables, an entry for each feature: with the sign that its partner has.
 static void spread_tables(const struct rotary *r, int64_t token, float *cosine, float *sine)
 {
@@ -45,7 +40,7 @@ static void turn_rows(void *context, size_t from, size_t to)
 {
     const struct rotary *r = context;
     float cosine[ROTARY_MOST_DIM] = {0}, sine[ROTARY_MOST_DIM] = {0};
-    int64_t dim = r->rule.dim, x = width(r->rule.x), out = width(r->rule.out);
+    int64_t dim = r->rule.dim, x = frame_width(r->rule.x), out = frame_width(r->rule.out);
     for (int64_t row = (int64_t)from; row < (int64_t)to; row++) {
         spread_tables(r, row % r->tokens, cosine, sine);
         for (int64_t h = 0; h < r->heads; h++)
@@ -63,11 +58,6 @@ static int run_rotary(void *context, struct threads *pool, struct error *err)
     return 0;
 }
 
-static bool is_float(enum dtype t)
-{
-    return t == DT_BF16 || t == DT_F32;
-}
-
 static bool is_table(const struct tensor *t, int64_t rows, int64_t columns)
 {
     return t->shape.dtype == DT_F32 && shape_elements(&t->shape) == rows * columns;
@@ -78,7 +68,7 @@ static int open_rotary(struct rotary *r, const struct frame *f, struct error *er
     const struct shape *x = &f->args[0].shape, *out = &f->result.shape;
     bool norm = frame_integer(f, "norm", 0) != 0;
     memset(r, 0, sizeof *r);
-    bool fits = x->rank == 3 && out->rank == 4 && is_float(x->dtype) && is_float(out->dtype) &&
+    bool fits = x->rank == 3 && out->rank == 4 && frame_is_float(x->dtype) && frame_is_float(out->dtype) &&
                 x->dims[0] == out->dims[0] && x->dims[1] == out->dims[1] && f->n_args == (norm ? 4 : 3);
     if (fits) {
         r->tokens = out->dims[1], r->heads = out->dims[2], r->columns = x->dims[2];

@@ -19,15 +19,10 @@ struct swiglu {
     struct row_loops loops;
 };
 
-static int64_t width(enum dtype t)
-{
-    return dtype_bits(t) / 8;
-}
-
 static void make_rows(void *context, size_t from, size_t to)
 {
     const struct swiglu *s = context;
-    int64_t x = width(s->x_type), out = width(s->out_type), first = s->before * out;
+    int64_t x = frame_width(s->x_type), out = frame_width(s->out_type), first = s->before * out;
     for (int64_t row = (int64_t)from; row < (int64_t)to; row++) {
         const char *src = s->x + row * s->columns * x;
         char *dst = s->out + row * (s->before + s->n) * out;
@@ -46,17 +41,12 @@ static int run_swiglu(void *context, struct threads *pool, struct error *err)
     return 0;
 }
 
-static bool is_float(enum dtype t)
-{
-    return t == DT_BF16 || t == DT_F32;
-}
-
 static int open_swiglu(struct swiglu *s, const struct frame *f, struct error *err)
 {
     const struct shape *x = &f->args[0].shape, *out = &f->result.shape;
     int64_t before = frame_integer(f, "before", 0);
     memset(s, 0, sizeof *s);
-    bool fits = x->rank >= 1 && out->rank == x->rank && is_float(x->dtype) && is_float(out->dtype) &&
+    bool fits = x->rank >= 1 && out->rank == x->rank && frame_is_float(x->dtype) && frame_is_float(out->dtype) &&
                 f->n_args == (before ? 2 : 1);
     for (int d = 0; fits && d < x->rank - 1; d++)
         fits = x->dims[d] == out->dims[d];

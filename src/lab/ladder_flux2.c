@@ -68,28 +68,14 @@ static const struct ladder_place places[] = {{TOKENS, "", 1},
                                              {ENCODER, "", 15},
                                              {0}};
 
-static int value_s32(struct ladder *l, const char *program, const char *name, const int32_t *values, size_t n,
-                     struct error *err)
+static int value_of(struct ladder *l, const char *program, const char *name, enum dtype type, const void *values,
+                    size_t n, struct error *err)
 {
     double *wide = malloc((n + 1) * sizeof *wide);
-    if (!wide)
-        return error_set(err, ERR_MEMORY, program, "no memory for %zu values", n);
-    for (size_t i = 0; i < n; i++)
-        wide[i] = values[i];
-    int rc = ladder_value(l, program, name, false, wide, n, err);
-    free(wide);
-    return rc;
-}
-
-static int value_f32(struct ladder *l, const char *program, const char *name, const float *values, size_t n,
-                     struct error *err)
-{
-    double *wide = malloc((n + 1) * sizeof *wide);
-    if (!wide)
-        return error_set(err, ERR_MEMORY, program, "no memory for %zu values", n);
-    for (size_t i = 0; i < n; i++)
-        wide[i] = (double)values[i];
-    int rc = ladder_value(l, program, name, false, wide, n, err);
+    int rc = wide ? convert_elements(DT_F64, wide, type, values, n, err)
+                  : error_set(err, ERR_MEMORY, program, "no memory for %zu values", n);
+    if (!rc)
+        rc = ladder_value(l, program, name, false, wide, n, err);
     free(wide);
     return rc;
 }
@@ -124,9 +110,9 @@ static int encode_prompts(struct ladder *l, const struct bpe *bpe, size_t seq, s
         rc = prompt_encode(bpe, c->prompts[i], strlen(c->prompts[i]), seq, ids + i * seq, mask + i * seq, &info, NULL,
                            err);
     if (!rc)
-        rc = value_s32(l, TOKENS, "input_ids", ids, c->n_prompts * seq, err);
+        rc = value_of(l, TOKENS, "input_ids", DT_S32, ids, c->n_prompts * seq, err);
     if (!rc)
-        rc = value_s32(l, TOKENS, "attention_mask", mask, c->n_prompts * seq, err);
+        rc = value_of(l, TOKENS, "attention_mask", DT_S32, mask, c->n_prompts * seq, err);
     free(ids);
     free(mask);
     return rc;
@@ -170,9 +156,9 @@ static int rope_tables(struct run *run, const char *program, struct error *err)
         flux2_rope(c, run->rows, run->columns, l->reference.at->n_references, (const int64_t(*)[2])run->references,
                    cosine, sine);
     if (!rc)
-        rc = value_f32(l, program, "rope_cos", cosine, n, err);
+        rc = value_of(l, program, "rope_cos", DT_F32, cosine, n, err);
     if (!rc)
-        rc = value_f32(l, program, "rope_sin", sine, n, err);
+        rc = value_of(l, program, "rope_sin", DT_F32, sine, n, err);
     free(cosine);
     free(sine);
     return rc;
@@ -203,7 +189,7 @@ static int noise(struct ladder *l, const struct flux2_config *c, int64_t rows, i
                                    (size_t)rows, (size_t)columns, values, err)
                     : error_set(err, ERR_MEMORY, NOISE, "no memory for %zu values", n);
     if (!rc)
-        rc = value_f32(l, NOISE, "latent", values, n, err);
+        rc = value_of(l, NOISE, "latent", DT_F32, values, n, err);
     free(values);
     return rc;
 }

@@ -49,8 +49,7 @@ static const char *not_asked(const struct predict_target *t)
         return "the compiler of this machine's plugin does not say what its code takes";
     if (!t->chip->is_tpu)
         return "XLA tunes its kernels on the GPU itself: without one no time is predicted (`assay compile` says what "
-               "fits "
-               "and fuses)";
+               "fits and fuses)";
     return NULL;
 }
 
@@ -78,9 +77,8 @@ static int keep(const struct compile_case *k, struct predict_compiled *out, stru
     out->band = k->band;
     out->usable_bytes = k->usable_bytes;
     out->needed_bytes = k->has_figures ? k->needed_bytes : NAN;
-    if (done)
+    if (done) {
         keep_memory(k, out);
-    if (k->state == COMPILE_DONE) {
         out->floor_s = k->floor_s;
         out->predicted_s = k->predicted_s;
         out->efficiency = arena_strdup(arena, k->efficiency_source ? k->efficiency_source : "", err);

@@ -234,7 +234,7 @@ void stages_release(struct stages *s);
 // One f32 tensor for each output, as a safetensors file.
 int stages_outputs_write(const struct stages *s, const char *path, struct error *err);
 // The result of assay.bench.stages/1, an object.
-int stages_json(const struct stages *s, struct jw *w, struct error *err);
+void stages_json(const struct stages *s, struct jw *w);
 // What was asked, as members of an open object.
 void stages_config(const struct stages_options *o, struct jw *w);
 

@@ -423,9 +423,8 @@ static void write_warnings(const struct stages *s, struct jw *w)
     jw_array_end(w);
 }
 
-int stages_json(const struct stages *s, struct jw *w, struct error *err)
+void stages_json(const struct stages *s, struct jw *w)
 {
-    (void)err;
     jw_object(w);
     write_what(s, w);
     write_where(s, w);
@@ -441,7 +440,6 @@ int stages_json(const struct stages *s, struct jw *w, struct error *err)
     write_sums(s, w);
     write_warnings(s, w);
     jw_object_end(w);
-    return 0;
 }
 
 void stages_config(const struct stages_options *o, struct jw *w)

@@ -182,12 +182,6 @@ struct buffers {
     int noise, deltas, empty, guidance;
 };
 
-static int upload(struct stages *s, const void *bytes, const struct shape *shape, int *buffer, struct error *err)
-{
-    struct worker_tensor t = {.fd = -1, .shape = device_module_wire_shape(shape), .name = "input"};
-    return worker_upload_bytes(s->klein.worker, bytes, (size_t)shape_bytes(shape), &t, buffer, NULL, err);
-}
-
 static void set_arguments(struct stages *s, struct stage *g, const int *from, const struct buffers *b)
 {
     const struct stage *step = &s->klein.stages[KLEIN_STEP];
@@ -270,12 +264,12 @@ int stages_run_loop(struct stages *s, const void *noise, const struct progress *
     if (!rc)
         rc = stage_compile(&g, k->worker, stages_module_name(STAGES_M_LOOP), &m, err);
     if (!rc)
-        rc = upload(s, k->schedule.deltas, &deltas, &b.deltas, err);
+        rc = stages_upload(s, k->schedule.deltas, &deltas, &b.deltas, err);
     if (!rc)
-        rc = upload(s, &guidance, &scalar, &b.guidance, err);
+        rc = stages_upload(s, &guidance, &scalar, &b.guidance, err);
     for (int i = 0; i < m.n_parameters && !rc && b.noise < 0; i++) {
         if (from[i] == STAGES_LOOP_LATENT)
-            rc = upload(s, noise, device_module_parameter(&m, i), &b.noise, err);
+            rc = stages_upload(s, noise, device_module_parameter(&m, i), &b.noise, err);
     }
     if (!rc) // the last step has left the empty prompt's there
         rc = stage_set(&k->stages[KLEIN_STEP], "text", k->text[0], err);

@@ -139,17 +139,22 @@ static int time_part(struct stages *s, enum stages_module_kind kind, enum klein_
     return rc ? rc : stages_judge(s, kind, g->module, 1, err);
 }
 
+int stages_upload(struct stages *s, const void *bytes, const struct shape *shape, int *buffer, struct error *err)
+{
+    struct worker_tensor t = {.fd = -1, .shape = device_module_wire_shape(shape), .name = "input"};
+    return worker_upload_bytes(s->klein.worker, bytes, (size_t)shape_bytes(shape), &t, buffer, NULL, err);
+}
+
 static int upload_random(struct stages *s, uint64_t more, const struct shape *shape, int *buffer, struct error *err)
 {
     void *bytes = NULL;
-    struct worker_tensor t = {.fd = -1, .shape = device_module_wire_shape(shape), .name = "input"};
     int rc = stages_random(s->options->seed + more, shape, &bytes, err);
     int old = *buffer;
     if (!rc && old >= 0)
         rc = worker_free(s->klein.worker, old, err);
     *buffer = -1;
     if (!rc)
-        rc = worker_upload_bytes(s->klein.worker, bytes, (size_t)shape_bytes(shape), &t, buffer, NULL, err);
+        rc = stages_upload(s, bytes, shape, buffer, err);
     free(bytes);
     return rc;
 }

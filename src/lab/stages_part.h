@@ -43,6 +43,8 @@ int stages_judge(struct stages *s, enum stages_module_kind kind, const struct mo
 // Keeps an output, from bytes of the shape or from the device.
 int stages_keep(struct stages *s, const char *name, const struct shape *shape, const void *bytes, struct error *err);
 int stages_keep_buffer(struct stages *s, const char *name, const struct shape *shape, int buffer, struct error *err);
+// Bytes of the shape to the device: an input.
+int stages_upload(struct stages *s, const void *bytes, const struct shape *shape, int *buffer, struct error *err);
 int stages_run_modules(struct stages *s, const struct progress *progress, struct error *err);
 
 // Normal numbers of a shape from the seed, on any machine the same; malloc'd.

@@ -109,7 +109,10 @@ static bool find(struct maker *k, const struct instruction *pv)
 
 // ---- What is needed beside the scores, which are not
 
-static void need(struct maker *k, int value);
+static void need(struct maker *k, int value)
+{
+    k->needed[value] = true;
+}
 
 static void need_masks(struct maker *k, int value)
 {
@@ -122,11 +125,6 @@ static void need_masks(struct maker *k, int value)
     }
     for (int i = 0; i < in->n_operands; i++)
         need_masks(k, in->operands[i]);
-}
-
-static void need(struct maker *k, int value)
-{
-    k->needed[value] = true;
 }
 
 // Backwards, so that what uses a value is known before it.

@@ -6,9 +6,7 @@
 #include <string.h>
 
 #include "report/doc.h"
-#include "report/html.h"
 #include "report/page.h"
-#include "report/stale.h"
 
 enum { MOST_KEYS = 65536, MOST_MOVED = 12 };
 
@@ -379,12 +377,9 @@ int report_ladder_html(struct str *out, const json_t *doc, const char *sha256, s
     const json_t *result = result_of(doc, err);
     if (!result)
         return ERR_INPUT;
-    html_begin(out, "Ladder");
-    str_add(out, "<h1>Ladder</h1>\n");
+    page_html_begin(out, "Ladder");
     int rc = body(out, result, TABLE_HTML, err);
-    if (sha256)
-        str_addf(out, "<p class=\"about\">" REPORT_STALE_MARK "%.64s</p>\n", sha256);
-    html_end(out);
+    page_html_end(out, sha256);
     return rc ? rc : str_check(out, err);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "report/html.h"
+#include "report/stale.h"
 #include "report/width.h"
 
 void page_paragraph(const struct page *p, const char *code, const char *lead, const char *text)
@@ -60,4 +61,17 @@ void page_sentence(struct str *out, enum table_format format, const char *class,
         str_add_markdown(out, text, strlen(text));
         str_add(out, "\n\n");
     }
+}
+
+void page_html_begin(struct str *out, const char *title)
+{
+    html_begin(out, title);
+    str_addf(out, "<h1>%s</h1>\n", title);
+}
+
+void page_html_end(struct str *out, const char *sha256)
+{
+    if (sha256)
+        str_addf(out, "<p class=\"about\">" REPORT_STALE_MARK "%.64s</p>\n", sha256);
+    html_end(out);
 }

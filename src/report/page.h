@@ -34,4 +34,8 @@ int page_table(const struct page *p, page_fill *fill, const json_t *of, enum tab
 void page_title(struct str *out, enum table_format format, int level, const char *text);
 void page_sentence(struct str *out, enum table_format format, const char *class, const char *text);
 
+// A self-contained page under its title; at its end, with a hash, what it was drawn from (report/stale.h).
+void page_html_begin(struct str *out, const char *title);
+void page_html_end(struct str *out, const char *sha256);
+
 #endif

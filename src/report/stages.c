@@ -7,9 +7,7 @@
 #include <string.h>
 
 #include "report/doc.h"
-#include "report/html.h"
 #include "report/page.h"
-#include "report/stale.h"
 
 static const json_t *result_of(const json_t *doc, struct error *err)
 {
@@ -388,27 +386,15 @@ int report_stages_markdown(struct str *out, const json_t *doc, struct error *err
     return body(out, result, TABLE_MARKDOWN, err);
 }
 
-static void page_begin(struct str *out, const char *title)
-{
-    html_begin(out, title);
-    str_addf(out, "<h1>%s</h1>\n", title);
-}
-
-static int page_end(struct str *out, const char *sha256, int rc, struct error *err)
-{
-    if (sha256)
-        str_addf(out, "<p class=\"about\">" REPORT_STALE_MARK "%.64s</p>\n", sha256);
-    html_end(out);
-    return rc ? rc : str_check(out, err);
-}
-
 int report_stages_html(struct str *out, const json_t *doc, const char *sha256, struct error *err)
 {
     const json_t *result = result_of(doc, err);
     if (!result)
         return ERR_INPUT;
-    page_begin(out, "Stages");
-    return page_end(out, sha256, body(out, result, TABLE_HTML, err), err);
+    page_html_begin(out, "Stages");
+    int rc = body(out, result, TABLE_HTML, err);
+    page_html_end(out, sha256);
+    return rc ? rc : str_check(out, err);
 }
 
 // ---- two of them
@@ -501,8 +487,10 @@ int report_stages_compare_html(struct str *out, const json_t *doc, const char *s
     const json_t *result = two_of(doc, err);
     if (!result)
         return ERR_INPUT;
-    page_begin(out, "Head to head");
-    return page_end(out, sha256, two_body(out, result, TABLE_HTML, err), err);
+    page_html_begin(out, "Head to head");
+    int rc = two_body(out, result, TABLE_HTML, err);
+    page_html_end(out, sha256);
+    return rc ? rc : str_check(out, err);
 }
 
 // ---- every sample

@@ -189,10 +189,7 @@ int mapping_copy(int fd, const struct worker_part *parts, size_t n, size_t bytes
         return error_set(err, ERR_MEMORY, name, "no memory for %zu bytes", bytes);
     madvise(start, bytes, MADV_HUGEPAGE); // fewer page faults, where the machine offers it
     struct copying c = {.fd = fd, .parts = parts, .n = n, .name = name, .to = start, .err = err};
-    struct threads *threads = NULL;
-    struct error alone = {0}; // without others it only takes longer
-    if (bytes > COPY_GRAIN)
-        threads_new(&threads, 0, &alone);
+    struct threads *threads = bytes > COPY_GRAIN ? threads_try() : NULL;
     pthread_mutex_init(&c.lock, NULL);
     threads_for(threads, bytes, COPY_GRAIN, copy_range, &c);
     pthread_mutex_destroy(&c.lock);

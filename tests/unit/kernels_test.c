@@ -5,8 +5,10 @@
 
 #include "base/file.h"
 #include "ir/cost.h"
+#include "ir/policy.h"
 #include "ir/retype.h"
 #include "num/convert.h"
+#include "num/isa.h"
 #include "num/random.h"
 
 bool kernels_rig_open(struct rig *r)
@@ -146,4 +148,35 @@ void kernels_trial_end(struct kernels_trial *t, const char *what, bool ok, doubl
                known ? kernels_off(&t->k) : 0, known ? kernels_plain_off(&t->k) : 0, bound);
     kernels_run_release(&t->k);
     arena_release(&t->arena);
+}
+
+void kernels_apply(struct builder *b, const char *policy, struct module *m)
+{
+    struct policy p;
+    struct error err = {0};
+    bool ok = builder_finish(b, &err) == 0 && policy_parse(&p, policy, &err) == 0 &&
+              module_apply_policy(b->module, &p, false, m, &err) == 0;
+    if (!CHECK(ok))
+        printf("  %s: %s\n", err.where, err.message);
+}
+
+void kernels_agree(struct rig *r, struct kernels_trial *t, const char *what, enum kernel_kind kind, int seed,
+                   double bound)
+{
+    bool ok = kernels_run(r, &t->m, NULL, seed, &t->k);
+    ok = ok && CHECK_INT(t->k.chosen.count[kind], 1);
+    ok = ok && CHECK(kernels_off(&t->k) <= bound) && CHECK(kernels_off(&t->k) <= 1.5 * kernels_plain_off(&t->k) + 1e-7);
+    kernels_trial_end(t, what, ok, bound);
+}
+
+void kernels_each_isa(size_t n, void (*one)(struct rig *r, size_t i, const char *isa))
+{
+    struct rig r;
+    if (!kernels_rig_open(&r))
+        return;
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        for (size_t i = 0; i < n && isa_force((enum isa)isa); i++)
+            one(&r, i, isa_name((enum isa)isa));
+    }
+    rig_close(&r);
 }

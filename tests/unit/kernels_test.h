@@ -36,4 +36,13 @@ void kernels_trial_begin(struct kernels_trial *t, const char *name);
 // Tells how far off its runs are, of which `bound` was asked, unless `ok`; releases all of it.
 void kernels_trial_end(struct kernels_trial *t, const char *what, bool ok, double bound);
 
+// Finishes what the builder made and puts a policy on it, into m.
+void kernels_apply(struct builder *b, const char *policy, struct module *m);
+// Runs the trial's module on values drawn by `seed`: one call of `kind`, as close to f64 as `bound` and as XLA's own.
+// Ends the trial.
+void kernels_agree(struct rig *r, struct kernels_trial *t, const char *what, enum kernel_kind kind, int seed,
+                   double bound);
+// Calls one(r, i, name) for i below n under every instruction set that is here, with a rig of its own.
+void kernels_each_isa(size_t n, void (*one)(struct rig *r, size_t i, const char *isa));
+
 #endif

@@ -20,8 +20,6 @@ static void build(struct module *m, const struct norm_case *c)
 {
     struct module f32;
     struct builder b;
-    struct policy policy;
-    struct error err = {0};
     module_init(&f32, m->arena, c->name);
     builder_init(&b, &f32);
     builder_scope(&b, "norm", "norm");
@@ -32,10 +30,7 @@ static void build(struct module *m, const struct norm_case *c)
     int beta = build_weight(&b, "beta", SHAPE(DT_F32, c->channels));
     int y = part_group_norm(&b, x, c->groups, gamma, beta, eps);
     build_result(&b, "y", builder_store(&b, c->silu ? part_silu(&b, y) : y));
-    bool ok = builder_finish(&b, &err) == 0 && policy_parse(&policy, c->policy, &err) == 0 &&
-              module_apply_policy(&f32, &policy, false, m, &err) == 0;
-    if (!CHECK(ok))
-        printf("  %s: %s\n", err.where, err.message);
+    kernels_apply(&b, c->policy, m);
 }
 
 static const struct norm_case cases[] = {
@@ -52,28 +47,17 @@ static double bound(const struct norm_case *c)
     return strcmp(c->policy, "bf16") == 0 ? 6 * 0x1p-9 : 2e-6;
 }
 
+static void agrees(struct rig *r, size_t i, const char *isa)
+{
+    struct kernels_trial trial;
+    kernels_trial_begin(&trial, cases[i].name);
+    build(&trial.m, &cases[i]);
+    kernels_agree(r, &trial, isa, KERNEL_GROUP_NORM, (int)i + 1, bound(&cases[i]));
+}
+
 TEST(kernels_group_norm_agrees_plugin)
 {
-    struct rig r;
-    if (!kernels_rig_open(&r))
-        return;
-    for (int isa = 0; isa < ISA_COUNT; isa++) {
-        if (!isa_force((enum isa)isa))
-            continue;
-        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-            const struct norm_case *c = &cases[i];
-            struct kernels_trial trial;
-            kernels_trial_begin(&trial, c->name);
-            build(&trial.m, c);
-            bool ok = kernels_run(&r, &trial.m, NULL, (int)i + 1, &trial.k);
-            ok = ok && CHECK_INT(trial.k.chosen.count[KERNEL_GROUP_NORM], 1);
-            // As close to f64 as XLA's own.
-            ok = ok && CHECK(kernels_off(&trial.k) <= bound(c)) &&
-                 CHECK(kernels_off(&trial.k) <= 1.5 * kernels_plain_off(&trial.k) + 1e-7);
-            kernels_trial_end(&trial, isa_name((enum isa)isa), ok, bound(c));
-        }
-    }
-    rig_close(&r);
+    kernels_each_isa(sizeof cases / sizeof *cases, agrees);
 }
 
 // A value that was rounded before stays rounded: the call must not take what stood before the rounding.

@@ -9,31 +9,11 @@
 #include "models/parts.h"
 #include "num/isa.h"
 
-static void finish(struct builder *b, const char *text, struct module *m)
-{
-    struct policy policy;
-    struct error err = {0};
-    bool ok = builder_finish(b, &err) == 0 && policy_parse(&policy, text, &err) == 0 &&
-              module_apply_policy(b->module, &policy, false, m, &err) == 0;
-    if (!CHECK(ok))
-        printf("  %s: %s\n", err.where, err.message);
-}
-
 // An input, rounded where the policy rounds what is handed on.
 static int handed_in(struct builder *b, const char *name, struct shape s)
 {
     int x = build_parameter(b, ROLE_INPUT, name, s, NULL);
     return builder_store(b, build_binary_scalar(b, OP_MULTIPLY, x, 1));
-}
-
-static void run_case(struct rig *r, struct kernels_trial *t, const char *what, enum kernel_kind kind, int seed,
-                     double bound)
-{
-    bool ok = kernels_run(r, &t->m, NULL, seed, &t->k);
-    ok = ok && CHECK_INT(t->k.chosen.count[kind], 1);
-    // As close to f64 as XLA's own.
-    ok = ok && CHECK(kernels_off(&t->k) <= bound) && CHECK(kernels_off(&t->k) <= 1.5 * kernels_plain_off(&t->k) + 1e-7);
-    kernels_trial_end(t, what, ok, bound);
 }
 
 // ---- silu(gate) * up
@@ -69,7 +49,7 @@ static void build_gate(struct module *m, const struct gate_case *c)
         y = build_concatenate(&b, both, 2, 2);
     }
     build_result(&b, "y", y);
-    finish(&b, c->policy, m);
+    kernels_apply(&b, c->policy, m);
 }
 
 // bf16: both inputs are rounded, which moves a product of them by up to three units of 2^-9 (silu's slope times x is at
@@ -79,22 +59,17 @@ static double bound_of(const char *policy)
     return strcmp(policy, "bf16") == 0 ? 4 * 0x1p-9 : 10 * 0x1p-24;
 }
 
+static void gate_agrees(struct rig *r, size_t i, const char *isa)
+{
+    struct kernels_trial trial;
+    kernels_trial_begin(&trial, gates[i].name);
+    build_gate(&trial.m, &gates[i]);
+    kernels_agree(r, &trial, isa, KERNEL_SWIGLU, (int)i + 1, bound_of(gates[i].policy));
+}
+
 TEST(kernels_swiglu_agrees_plugin)
 {
-    struct rig r;
-    if (!kernels_rig_open(&r))
-        return;
-    for (int isa = 0; isa < ISA_COUNT; isa++) {
-        if (!isa_force((enum isa)isa))
-            continue;
-        for (size_t i = 0; i < sizeof gates / sizeof *gates; i++) {
-            struct kernels_trial trial;
-            kernels_trial_begin(&trial, gates[i].name);
-            build_gate(&trial.m, &gates[i]);
-            run_case(&r, &trial, isa_name((enum isa)isa), KERNEL_SWIGLU, (int)i + 1, bound_of(gates[i].policy));
-        }
-    }
-    rig_close(&r);
+    kernels_each_isa(sizeof gates / sizeof *gates, gate_agrees);
 }
 
 // From the smallest to the largest: no exponential overflows into a NaN; NaN stays where it is, and infinity is not
@@ -168,27 +143,22 @@ static void build_heads(struct module *m, const struct heads_case *c)
         x = builder_store(&b, part_rms_norm(&b, x, build_weight(&b, "scale_w", SHAPE(DT_F32, c->dim)), 1e-5));
     x = c->pairs ? part_rotate_pairs(&b, x, cosine, sine) : part_rotate_half(&b, x, cosine, sine);
     build_result(&b, "y", builder_store(&b, x));
-    finish(&b, c->policy, m);
+    kernels_apply(&b, c->policy, m);
+}
+
+static void heads_agree(struct rig *r, size_t i, const char *isa)
+{
+    struct kernels_trial trial;
+    kernels_trial_begin(&trial, turns[i].name);
+    build_heads(&trial.m, &turns[i]);
+    // bf16: x, what is normalised and the result are rounded, and the weight. f32: some twenty operations.
+    kernels_agree(r, &trial, isa, KERNEL_ROTARY, (int)i + 1,
+                  strcmp(turns[i].policy, "bf16") == 0 ? 4 * 0x1p-9 : 20 * 0x1p-24);
 }
 
 TEST(kernels_rotary_agrees_plugin)
 {
-    struct rig r;
-    if (!kernels_rig_open(&r))
-        return;
-    for (int isa = 0; isa < ISA_COUNT; isa++) {
-        if (!isa_force((enum isa)isa))
-            continue;
-        for (size_t i = 0; i < sizeof turns / sizeof *turns; i++) {
-            struct kernels_trial trial;
-            kernels_trial_begin(&trial, turns[i].name);
-            build_heads(&trial.m, &turns[i]);
-            // bf16: x, what is normalised and the result are rounded, and the weight. f32: some twenty operations.
-            run_case(&r, &trial, isa_name((enum isa)isa), KERNEL_ROTARY, (int)i + 1,
-                     strcmp(turns[i].policy, "bf16") == 0 ? 4 * 0x1p-9 : 20 * 0x1p-24);
-        }
-    }
-    rig_close(&r);
+    kernels_each_isa(sizeof turns / sizeof *turns, heads_agree);
 }
 
 // A NaN makes its head NaN where there is a norm, and else itself and its partner.
@@ -237,7 +207,7 @@ TEST(kernels_rows_leave_sums_to_loops)
         builder_scope(&b, "mlp", "mlp");
         int x = build_parameter(&b, ROLE_INPUT, "x", SHAPE(DT_F32, 1, few ? 8 : 136, 32), NULL);
         build_result(&b, "y", part_swiglu(&b, part_linear(&b, x, "w", 64)));
-        finish(&b, "w8a8", &m);
+        kernels_apply(&b, "w8a8", &m);
         CHECK_INT(kernels_choose(&m, 0, &called, &chosen, &err), 0);
         CHECK_INT(chosen.count[KERNEL_PRODUCT], few);
         CHECK_INT(chosen.count[KERNEL_SWIGLU], few);
