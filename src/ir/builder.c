@@ -14,6 +14,21 @@ void builder_init(struct builder *b, struct module *m)
     b->scope = b->group = "other";
 }
 
+static bool make_room(struct builder *b, size_t n)
+{
+    struct module *m = b->module;
+    struct instruction *list = arena_grow(m->arena, m->instructions, &m->cap_instructions, n, sizeof *list, &b->error);
+    if (list)
+        m->instructions = list;
+    return list;
+}
+
+void builder_reserve(struct builder *b, size_t n)
+{
+    if (n)
+        make_room(b, n);
+}
+
 int builder_finish(struct builder *b, struct error *err)
 {
     if (b->error.code)
@@ -109,16 +124,13 @@ int builder_append(struct builder *b, const struct instruction *in)
         error_context(&b->error, "in %s", b->scope);
         return -1;
     }
-    struct instruction *list = arena_grow(m->arena, m->instructions, &m->cap_instructions,
-                                          (size_t)m->n_instructions + 1, sizeof *list, &b->error);
-    if (!list || !keep_attributes(b, &made))
+    if (!make_room(b, (size_t)m->n_instructions + 1) || !keep_attributes(b, &made))
         return -1;
-    m->instructions = list;
     made.shape = shape;
     made.scope = b->scope;
     made.group = b->group;
     made.domain = b->domain;
-    list[m->n_instructions] = made;
+    m->instructions[m->n_instructions] = made;
     return m->n_instructions++;
 }
 

@@ -16,6 +16,9 @@ struct builder {
 };
 
 void builder_init(struct builder *b, struct module *m);
+// Room for n instructions in all, so that a list which grows is not copied again and again: what it grew out of stays
+// in the arena. Fewer or more may come.
+void builder_reserve(struct builder *b, size_t n);
 // 0 when nothing failed and the module verifies.
 int builder_finish(struct builder *b, struct error *err);
 // Where the next instructions belong: the priced unit, the report's row, whose arithmetic. Strings are copied.

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/idmap.h"
 #include "ir/region.h"
 
 double cost_product_flop(const struct cost *c)
@@ -184,36 +185,45 @@ static int origin(const struct module *m, int i)
 struct traffic {
     const struct module *m;
     struct cost_row *rows;
-    int n_rows;
-    int *order;    // instructions, those of one scope together, else as they come
-    int *scope;    // of an instruction
-    int *group;    // row of an instruction, -1 for parameters
-    int *seen;     // of a value: the last scope that read some of it, -1 for none,
-    double *read;  // and how many bytes
-    bool *written; // left its scope
-    bool *product; // of a scope: has one
-    double *runs;  // of a region
+    int *order;       // instructions, those of one scope together, else as they come
+    int *scope;       // of an instruction
+    const int *group; // row of an instruction, -1 for parameters
+    int *seen;        // of a value: the last scope that read some of it, -1 for none,
+    double *read;     // and how many bytes
+    bool *written;    // left its scope
+    bool *product;    // of a scope: has one
+    double *runs;     // of a region
 };
 
-static int name_index(const char **names, int *n, const char *name)
+// Different texts, numbered in the order they come.
+struct names {
+    const char **text;
+    int n, *slots; // a hash table of 1 + their numbers; 0: free
+    size_t mask;
+};
+
+static int names_init(struct names *t, int most, struct arena *a, struct error *err)
 {
-    int k = *n - 1; // most often the last one
-    while (k >= 0 && strcmp(names[k], name) != 0)
-        k--;
-    if (k < 0) {
-        k = (*n)++;
-        names[k] = name;
-    }
-    return k;
+    size_t size = 16;
+    while (size < 2 * (size_t)most)
+        size *= 2;
+    *t = (struct names){.text = arena_new(a, const char *, most, err), .slots = arena_new(a, int, size, err)};
+    t->mask = size - 1;
+    return t->text && t->slots ? 0 : ERR_MEMORY;
 }
 
-// The row an instruction belongs to; -1 for parameters.
-static int row_of(const struct instruction *in, bool by_scope, const struct cost_row *rows, int n)
+static int names_put(struct names *t, const char *text)
 {
-    int r = in->op == OP_PARAMETER ? -1 : n - 1;
-    while (r >= 0 && strcmp(rows[r].group, by_scope ? in->scope : in->group) != 0)
-        r--;
-    return r;
+    if (t->n && t->text[t->n - 1] == text) // most often the last one, and the very same
+        return t->n - 1;
+    size_t n = strlen(text), at = (size_t)mix_bytes(process_secret() ^ n, (const uint8_t *)text, n) & t->mask;
+    while (t->slots[at] && strcmp(t->text[t->slots[at] - 1], text) != 0)
+        at = (at + 1) & t->mask;
+    if (!t->slots[at]) {
+        t->text[t->n] = text;
+        t->slots[at] = ++t->n;
+    }
+    return t->slots[at] - 1;
 }
 
 static bool is_product(const struct instruction *in)
@@ -222,30 +232,29 @@ static bool is_product(const struct instruction *in)
     return cost == COST_DOT || cost == COST_CONVOLUTION || (in->op == OP_KERNEL && in->kernel->product_flop > 0);
 }
 
-static int traffic_init(struct traffic *t, bool by_scope, struct arena *a, struct error *err)
+static int traffic_init(struct traffic *t, struct arena *a, struct error *err)
 {
-    int n = t->m->n_instructions, n_scopes = 0, at = 0;
-    const char **scopes = arena_new(a, const char *, n, err);
-    int *ints = arena_new(a, int, 4 * (size_t)n, err);
+    struct names scopes;
+    int n = t->m->n_instructions, at = 0;
+    int *ints = arena_new(a, int, 3 * (size_t)n, err);
     t->read = arena_new(a, double, n, err);
     t->written = arena_new(a, bool, n, err);
     t->product = arena_new(a, bool, n, err);
-    if (!scopes || !ints || !t->read || !t->written || !t->product)
+    if (names_init(&scopes, n, a, err) || !ints || !t->read || !t->written || !t->product)
         return ERR_MEMORY;
-    t->order = ints, t->scope = ints + n, t->group = ints + 2 * n, t->seen = ints + 3 * n;
+    t->order = ints, t->scope = ints + n, t->seen = ints + 2 * n;
     for (int i = 0; i < n; i++) {
         const struct instruction *in = &t->m->instructions[i];
-        t->scope[i] = name_index(scopes, &n_scopes, in->scope);
+        t->scope[i] = names_put(&scopes, in->scope);
         t->seen[i] = -1;
         t->product[t->scope[i]] |= is_product(in);
-        t->group[i] = row_of(in, by_scope, t->rows, t->n_rows);
     }
-    int *end = arena_new(a, int, n_scopes + 1, err); // of each scope's instructions in the order
+    int *end = arena_new(a, int, scopes.n + 1, err); // of each scope's instructions in the order
     if (!end)
         return ERR_MEMORY;
     for (int i = 0; i < n; i++)
         end[t->scope[i]]++;
-    for (int s = 0; s < n_scopes; s++)
+    for (int s = 0; s < scopes.n; s++)
         at = end[s] += at;
     for (int i = n - 1; i >= 0; i--)
         t->order[--end[t->scope[i]]] = i;
@@ -297,11 +306,11 @@ static void enter(struct traffic *t, int i, int k)
 
 // A value made in one scope and used in another, or returned, is written once, and read by each scope that uses it: at
 // most once, and of what only a slice, a row or an update is taken from, only that.
-static int fused_bytes(const struct module *m, bool by_scope, struct arena *a, struct cost_row *rows, int n_rows,
-                       double *runs, struct error *err)
+static int fused_bytes(const struct module *m, struct arena *a, struct cost_row *rows, const int *row, double *runs,
+                       struct error *err)
 {
-    struct traffic t = {.m = m, .rows = rows, .n_rows = n_rows, .runs = runs};
-    int rc = traffic_init(&t, by_scope, a, err);
+    struct traffic t = {.m = m, .rows = rows, .group = row, .runs = runs};
+    int rc = traffic_init(&t, a, err);
     if (rc)
         return rc;
     for (int i = 0; i < m->n_results; i++)
@@ -318,43 +327,46 @@ static int fused_bytes(const struct module *m, bool by_scope, struct arena *a, s
     return 0;
 }
 
-// An empty row per name, in the order of first use.
-static int name_rows(const struct module *m, bool by_scope, struct arena *a, struct cost_row **out, int *n,
+// An empty row per name, in the order of first use, and the row of every instruction: -1 for parameters.
+static int name_rows(const struct module *m, bool by_scope, struct arena *a, struct cost_row **out, int *n, int **row,
                      struct error *err)
 {
-    struct cost_row *rows = arena_new(a, struct cost_row, m->n_instructions, err);
-    *n = 0;
-    *out = rows;
-    if (!rows)
+    struct names names;
+    *row = arena_new(a, int, m->n_instructions, err);
+    if (!*row || names_init(&names, m->n_instructions, a, err))
         return ERR_MEMORY;
     for (int i = 0; i < m->n_instructions; i++) {
         const struct instruction *in = &m->instructions[i];
-        if (in->op != OP_PARAMETER && row_of(in, by_scope, rows, *n) < 0)
-            rows[(*n)++].group = by_scope ? in->scope : in->group;
+        (*row)[i] = in->op == OP_PARAMETER ? -1 : names_put(&names, by_scope ? in->scope : in->group);
     }
-    return 0;
+    *n = names.n;
+    *out = arena_new(a, struct cost_row, *n, err);
+    for (int r = 0; r < *n && *out; r++)
+        (*out)[r].group = names.text[r];
+    return *out ? 0 : ERR_MEMORY;
 }
 
 static int cost_by(const struct module *m, bool by_scope, struct arena *a, struct cost_row **out, int *n,
                    struct cost *total, struct error *err)
 {
     double *runs = NULL;
+    int *row = NULL;
     bool bounded;
-    int rc = name_rows(m, by_scope, a, out, n, err);
+    int rc = name_rows(m, by_scope, a, out, n, &row, err);
     if (!rc)
         rc = cost_runs(m, a, &runs, &bounded, err);
     if (rc)
         return rc;
     for (int i = 0; i < m->n_instructions; i++) {
         struct cost c;
-        int r = row_of(&m->instructions[i], by_scope, *out, *n);
+        if (row[i] < 0)
+            continue;
         cost_instruction(m, i, &c);
         c.bytes = c.bytes_merged = 0;
         cost_scale(&c, runs[m->instructions[i].region]);
-        if (r >= 0)
-            cost_add(&(*out)[r].cost, &c);
+        cost_add(&(*out)[row[i]].cost, &c);
     }
-    rc = fused_bytes(m, by_scope, a, *out, *n, runs, err);
+    rc = fused_bytes(m, a, *out, row, runs, err);
     memset(total, 0, sizeof *total);
     for (int r = 0; r < *n; r++)
         cost_add(total, &(*out)[r].cost);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ir/region.h"
 
+#include <string.h>
+
 #define BAD(...) error_set(err, ERR_INTERNAL, op_info(in->op)->name, __VA_ARGS__)
 
 bool module_sees(const struct module *m, int region, int value)
@@ -178,10 +180,12 @@ static int check_name(const struct module *m, const struct instruction *in, int 
 int module_check(const struct module *m, const struct instruction *in, int index, struct shape *shape,
                  struct error *err)
 {
-    struct shape shapes[OP_MAX_OPERANDS] = {{0}};
+    struct shape shapes[OP_MAX_OPERANDS];
     if (in->n_operands < 0 || in->n_operands > OP_MAX_OPERANDS || in->region < 0 ||
         (in->region && in->region >= m->n_regions))
         return BAD("instruction %d is malformed", index);
+    // Those that inference may look at where too few are given; all of them would be 36 KB for each instruction.
+    memset(shapes, 0, (size_t)(in->n_operands > 4 ? in->n_operands : 4) * sizeof *shapes);
     for (int k = 0; k < in->n_operands; k++) {
         int x = in->operands[k];
         if (x < 0 || x >= index || x >= m->n_instructions)

@@ -14,6 +14,7 @@ int rewrite_init(struct rewrite *w, const struct module *from, struct module *to
     memset(w->map, -1, n * sizeof *w->map);
     memset(w->regions, -1, n_regions * sizeof *w->regions);
     builder_init(&w->b, to);
+    builder_reserve(&w->b, n + n / 2); // what a policy adds, most often
     return 0;
 }
 

@@ -6,7 +6,8 @@
 
 #include "models/parts.h"
 
-#define CACHE_NAME "cache.%d.%s"
+#define CACHE_NAME         "cache.%d.%s"
+#define LAYER_INSTRUCTIONS 72 // about as many as a layer has
 
 struct maker {
     struct builder b;
@@ -193,6 +194,7 @@ int decoder_module(const struct decoder_config *c, const struct decoder_build *h
     if (rc)
         return rc;
     builder_init(&k.b, m);
+    builder_reserve(&k.b, (size_t)c->layers * LAYER_INSTRUCTIONS + 64);
     int x = tap(&k.b, how->also, TAPS_ALL, inputs(&k), "embedding");
     int layers = how->phase == DECODER_TAPS && how->n_taps ? how->taps[how->n_taps - 1] : (int)c->layers;
     for (int i = 0; i < layers; i++) {
