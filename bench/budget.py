@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interleaved pairs of `assay budget` and of transformers' model without memory: budget.py PROGRAM
+"""Interleaved pairs of `assay budget` and of transformers' model without memory, and `assay price`: budget.py PROGRAM
 
 Ours is the whole command: a process that reads config.json and prints eight layouts of a slice. Theirs runs inside this
 process, imports done: it builds the model on the device "meta" and counts its parameters, which is where memory estimators
-begin. Both must say 70,553,706,496.
+begin. Both must say 70,553,706,496. `price` makes and counts every operation of a prompt and of a token, on its own.
 """
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -24,6 +25,14 @@ CONFIG = {"model_type": "llama", "vocab_size": 128256, "hidden_size": 8192, "num
           "num_attention_heads": 64, "num_key_value_heads": 8, "intermediate_size": 28672, "dtype": "bfloat16",
           "max_position_embeddings": 131072}  # fmt: skip
 PARAMETERS = 70553706496
+
+
+def price(program, folder):
+    before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter_ns()
+    text = subprocess.run([program, "--json", "price", folder, "--chip", "v6e:4x8"], check=True, stdout=subprocess.PIPE).stdout
+    ns, after = time.perf_counter_ns() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert json.loads(text)["result"]["weight_bytes"]["value"] == 2 * PARAMETERS
+    return ns, 1e9 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
 def main():
@@ -58,6 +67,10 @@ def main():
               "[%.0f, %.0f], %d pairs" % (statistics.median(a) / 1e6, transformers.__version__,
                                           statistics.median(b) / 1e6,
                                           statistics.median([y / x for x, y in zip(a, b)]), low, high, PAIRS))  # fmt: skip
+        priced = [price(program, folder) for _ in range(PAIRS + 1)][1:]
+        wall, cpu = ([x[i] / 1e6 for x in priced] for i in (0, 1))
+        print("70B configuration: assay price %.1f ms [%.1f, %.1f] from start to end, %.1f ms of processor time [%.1f, %.1f], "
+              "%d runs" % (statistics.median(wall), *interval(wall), statistics.median(cpu), *interval(cpu), PAIRS))  # fmt: skip
 
 
 main()
