@@ -31,6 +31,7 @@ struct progress_line {
     struct cli *cli;
     bool shown;
     uint64_t last_ns;
+    char stage[64]; // that is shown, or its beginning
 };
 
 static struct progress_line line; // there is one terminal
@@ -51,9 +52,12 @@ static void progress_show(void *context, const char *stage, size_t done, size_t 
     struct progress_line *p = context;
     uint64_t now = clock_ns();
     bool last = total && done >= total;
-    if (p->shown && !last && now - p->last_ns < 50000000u) // 20 a second are enough for an eye
+    bool same = strncmp(p->stage, stage, sizeof p->stage - 1) == 0;
+    // What begins is shown at once: it may be the one that takes minutes.
+    if (p->shown && same && !last && now - p->last_ns < 50000000u) // 20 a second are enough for an eye
         return;
     p->last_ns = now;
+    snprintf(p->stage, sizeof p->stage, "%s", stage);
     struct str s, text;
     str_init(&s);
     str_init(&text);

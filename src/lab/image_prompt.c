@@ -57,6 +57,10 @@ int image_prompt_encode(const char *tokenizer, const struct flux2_config *c, con
         bytes_as_tokens(c, "", ids + seq, mask + seq, &empty, NULL);
         return 0;
     }
+    if (!bpe_is_there(tokenizer))
+        return error_set(err, ERR_INPUT, tokenizer,
+                         "there is no tokenizer here, neither tokenizer.json nor vocab.json with merges.txt; "
+                         "--tokenizer DIR names its folder");
     struct bpe bpe;
     int rc = bpe_open(&bpe, tokenizer, err);
     if (rc)

@@ -60,9 +60,24 @@ static int open_component(struct klein_weights *w, enum flux2_component c, const
     return rc ? rc : klein_check_format(&w->checkpoints[c], path, err);
 }
 
+// Names may be diffusers' or those of Black Forest Labs' files, in a file by itself and in a folder.
+static int check_names(struct klein_weights *w, enum flux2_component c, const char *path, struct error *err)
+{
+    static const char *const theirs[FLUX2_COMPONENTS] = {
+        [FLUX2_DIT] = "img_in.weight", [FLUX2_AUTOENCODER] = "decoder.mid.block_1.conv1.weight"};
+    struct checkpoint *file = &w->checkpoints[c];
+    bool bfl = theirs[c] && checkpoint_find(file, theirs[c]);
+    int rc = klein_check_names(file, &w->config, c, bfl, path, err);
+    return rc || !bfl ? rc : klein_rename(file, &w->config, c, err);
+}
+
 static int open_folder(struct klein_weights *w, const char *directory, struct error *err)
 {
     static const char *const parts[FLUX2_COMPONENTS] = {"text_encoder", "transformer", "vae"};
+    if (!flux2_is_folder(directory))
+        return error_set(err, ERR_INPUT, directory,
+                         "is no folder of FLUX.2 in diffusers' layout: transformer/config.json or vae/config.json is "
+                         "not there; a transformer in one file is named itself (flux-2-klein-4b.safetensors)");
     int rc = flux2_open(&w->config, directory, err);
     w->source = KLEIN_FOLDER;
     w->name = w->config.name = last_part(directory);
@@ -73,7 +88,7 @@ static int open_folder(struct klein_weights *w, const char *directory, struct er
         const char *path = arena_printf(&w->arena, err, "%s/%s", directory, parts[i]);
         rc = path ? open_component(w, (enum flux2_component)i, path, err) : ERR_MEMORY;
         if (!rc)
-            rc = klein_check_names(&w->checkpoints[i], &w->config, (enum flux2_component)i, false, path, err);
+            rc = check_names(w, (enum flux2_component)i, path, err);
     }
     return rc;
 }
@@ -102,19 +117,15 @@ static int open_text_encoder(struct klein_weights *w, const char *path, struct e
         rc = flux2_check_fit(&w->config, path, err);
     if (!rc)
         rc = open_component(w, FLUX2_TEXT_ENCODER, path, err);
-    return rc ? rc
-              : klein_check_names(&w->checkpoints[FLUX2_TEXT_ENCODER], &w->config, FLUX2_TEXT_ENCODER, false, path,
-                                  err);
+    return rc ? rc : check_names(w, FLUX2_TEXT_ENCODER, path, err);
 }
 
-// The names of a single file may be either's.
-static int open_renamed(struct klein_weights *w, enum flux2_component c, const char *path, const char *theirs,
-                        struct error *err)
+// What other commands know as a workload without weights, or a word that lacks its seed.
+static bool is_only_a_name(const char *path)
 {
-    struct checkpoint *file = &w->checkpoints[c];
-    bool bfl = checkpoint_find(file, theirs) != NULL;
-    int rc = klein_check_names(file, &w->config, c, bfl, path, err);
-    return rc || !bfl ? rc : klein_rename(file, &w->config, c, err);
+    const char *bare = strncmp(path, "builtin:", 8) == 0 ? path + 8 : path;
+    bool known = flux2_builtin(bare) || strcmp(path, "random") == 0 || strcmp(path, "tiny") == 0;
+    return known && !file_exists(path);
 }
 
 static int open_files(struct klein_weights *w, const struct klein_weights_options *o, struct error *err)
@@ -123,11 +134,16 @@ static int open_files(struct klein_weights *w, const struct klein_weights_option
     static const char *const text_names[] = {"text_encoder", NULL};
     w->source = KLEIN_FILES;
     w->name = last_part(o->weights);
+    if (is_only_a_name(o->weights))
+        return error_set(err, ERR_USAGE, "--weights",
+                         "'%s' is no file or folder; random:SEED and random:SEED:MODEL make random weights of a model "
+                         "that is known by name, tiny:SEED those of a very small one",
+                         o->weights);
     int rc = open_component(w, FLUX2_DIT, o->weights, err);
     if (!rc)
         rc = klein_config_of_file(&w->config, &w->checkpoints[FLUX2_DIT], o->weights, err);
     if (!rc)
-        rc = open_renamed(w, FLUX2_DIT, o->weights, "img_in.weight", err);
+        rc = check_names(w, FLUX2_DIT, o->weights, err);
     if (rc)
         return rc;
     w->config.name = w->name;
@@ -145,7 +161,7 @@ static int open_files(struct klein_weights *w, const struct klein_weights_option
     if (!rc)
         rc = open_component(w, FLUX2_AUTOENCODER, vae, err);
     if (!rc)
-        rc = open_renamed(w, FLUX2_AUTOENCODER, vae, "decoder.mid.block_1.conv1.weight", err);
+        rc = check_names(w, FLUX2_AUTOENCODER, vae, err);
     static const char *const tokenizers[] = {"tokenizer", NULL};
     char *inside = arena_printf(&w->arena, err, "%s/tokenizer.json", text);
     const char *near = beside(w, text, tokenizers, err);

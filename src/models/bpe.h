@@ -41,6 +41,8 @@ struct bpe {
     uint32_t byte_id[256];
 };
 
+// Whether the path is a file, or a folder with tokenizer.json or vocab.json.
+bool bpe_is_there(const char *path);
 // From a tokenizer.json, or from a folder that has one, or vocab.json and merges.txt (then added tokens come from
 // tokenizer_config.json or added_tokens.json). ERR_INPUT names the file and what in it is wrong or of another kind of
 // tokenizer: another pattern, another normalisation, a byte without a token, a merge whose parts are no tokens. After

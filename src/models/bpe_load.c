@@ -684,6 +684,16 @@ static int open_files(struct bpe *b, const char *folder, struct error *err)
     return rc;
 }
 
+bool bpe_is_there(const char *path)
+{
+    static const char *const names[] = {"tokenizer.json", "vocab.json"};
+    char inside[1024];
+    bool found = !dir_exists(path) && file_exists(path);
+    for (int i = 0; i < 2 && !found; i++)
+        found = snprintf(inside, sizeof inside, "%s/%s", path, names[i]) < (int)sizeof inside && file_exists(inside);
+    return found;
+}
+
 int bpe_open(struct bpe *b, const char *path, struct error *err)
 {
     char inside[1024];

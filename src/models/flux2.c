@@ -445,9 +445,10 @@ int flux2_tokens(int64_t height, int64_t width, int64_t *rows, int64_t *columns,
 {
     const int64_t sides[2] = {height, width};
     for (int i = 0; i < 2; i++) {
-        if (sides[i] < 16 || sides[i] > 4096 || sides[i] % 16)
+        if (sides[i] < FLUX2_MIN_SIDE || sides[i] > FLUX2_MAX_SIDE || sides[i] % 16)
             return error_set(err, ERR_USAGE, i ? "--width" : "--height",
-                             "must be a multiple of 16 from 16 to 4096, not %" PRId64, sides[i]);
+                             "must be a multiple of 16 from %d to %d, not %" PRId64, FLUX2_MIN_SIDE, FLUX2_MAX_SIDE,
+                             sides[i]);
     }
     *rows = height / 16;
     *columns = width / 16;

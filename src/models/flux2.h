@@ -7,7 +7,7 @@
 
 #include "models/decoder.h"
 
-enum { FLUX2_AXES = 4, FLUX2_LEVELS = 4 };
+enum { FLUX2_AXES = 4, FLUX2_LEVELS = 4, FLUX2_MIN_SIDE = 16, FLUX2_MAX_SIDE = 4096 }; // sides in pixels
 
 struct flux2_dit_config {
     int64_t double_blocks, single_blocks, heads, head_dim, joint, channels; // channels of a token, in and out

@@ -82,6 +82,32 @@ TEST(lab_klein_weights_of_random_checkpoints_are_stacked)
     klein_weights_close(&w);
 }
 
+// A folder whose transformer and autoencoder are the single files, which have other names for the same tensors.
+TEST(lab_klein_weights_of_single_files_in_a_folder)
+{
+    struct klein_weights w[2];
+    struct error e = {0};
+    static const char *const parts[2] = {"transformer", "vae"};
+    static const enum flux2_component components[2] = {FLUX2_DIT, FLUX2_AUTOENCODER};
+    REQUIRE_OK(tiny_flux2_write(in_dir("folder"), &(struct tiny_flux2_options){.seed = 7}, &e), &e);
+    REQUIRE_OK(tiny_flux2_write(in_dir("files"), &(struct tiny_flux2_options){.seed = 7, .bfl = true}, &e), &e);
+    for (int i = 0; i < 2; i++) {
+        char to[1300];
+        snprintf(to, sizeof to, "%s/%s/diffusion_pytorch_model.safetensors", in_dir("folder"), parts[i]);
+        CHECK(rename(in_dir(i ? "files/ae.safetensors" : "files/transformer.safetensors"), to) == 0);
+    }
+    REQUIRE_OK(open_of(&w[0], in_dir("folder"), &e), &e);
+    REQUIRE_OK(open_of(&w[1], "tiny:7", &e), &e);
+    for (int c = 0; c < 2; c++) {
+        const struct checkpoint *have[2];
+        for (int i = 0; i < 2; i++)
+            REQUIRE_OK(klein_weights_get(&w[i], components[c], &have[i], &e), &e);
+        flux2_tensors(&w[0].config, components[c], compare_one, have, &e);
+    }
+    for (int i = 0; i < 2; i++)
+        klein_weights_close(&w[i]);
+}
+
 static void refused(const struct tiny_flux2_options *o, int code, const char *want, const char *where)
 {
     struct klein_weights w;

@@ -114,6 +114,26 @@ static int read_decoder(const char *text, struct decoder_config *d, struct error
 }
 
 // What Llama leaves out, and what is refused because it would give other numbers.
+// Parts of two models: which is of which, and what goes with it.
+TEST(models_flux2_says_which_part_is_of_which_model)
+{
+    struct flux2_config c = *flux2_builtin("flux2-klein-4b");
+    struct error err = {0};
+    CHECK(flux2_check_fit(&c, "here", &err) == 0);
+    c.text = flux2_builtin("flux2-klein-9b")->text;
+    CHECK_INT(flux2_check_fit(&c, "here", &err), ERR_INPUT);
+    if (!CHECK(strstr(err.message, "the text encoder is that of klein-9B (Qwen3-8B, hidden size 4096) and the "
+                                   "transformer that of klein-4B, which takes 3 x 2560 features (Qwen3-4B)") != NULL))
+        printf("  %s\n", err.message);
+    error_clear(&err);
+    c = *flux2_builtin("flux2-klein-9b");
+    c.text = flux2_builtin("flux2-klein-base-4b")->text;
+    CHECK_INT(flux2_check_fit(&c, "here", &err), ERR_INPUT);
+    if (!CHECK(strstr(err.message, "klein-4B (Qwen3-4B, hidden size 2560) and the transformer that of klein-9B") !=
+               NULL))
+        printf("  %s\n", err.message);
+}
+
 TEST(models_decoder_reads_configurations)
 {
 #define LLAMA                                                                                                          \

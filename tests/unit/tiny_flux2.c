@@ -115,6 +115,8 @@ static int write_entries(const char *path, const struct files *f, const struct c
 static struct flux2_config config_of(const struct tiny_flux2_options *o)
 {
     struct flux2_config c = *flux2_builtin("flux2-tiny");
+    if (o->vocabulary)
+        c.text.vocab = o->vocabulary;
     if (o->nine) {
         c.text.hidden = 64;
         c.text.intermediate = 192;
@@ -184,9 +186,9 @@ static int text_encoder(const char *dir, const struct tiny_flux2_options *o, str
     snprintf(config, sizeof config,
              "{\"architectures\": [\"Qwen3ForCausalLM\"], \"model_type\": \"qwen3\", \"hidden_size\": %d, "
              "\"num_hidden_layers\": 6, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 16, "
-             "\"intermediate_size\": %d, \"vocab_size\": 512, \"rms_norm_eps\": 1e-6, \"rope_theta\": 1000000, "
+             "\"intermediate_size\": %d, \"vocab_size\": %d, \"rms_norm_eps\": 1e-6, \"rope_theta\": 1000000, "
              "\"tie_word_embeddings\": %s, \"hidden_act\": \"silu\"}",
-             (int)(o->text_hidden ? o->text_hidden : c.text.hidden), (int)c.text.intermediate,
+             (int)(o->text_hidden ? o->text_hidden : c.text.hidden), (int)c.text.intermediate, (int)c.text.vocab,
              c.text.tied ? "true" : "false");
     int rc = write_text(dir, "text_encoder/config.json", config, err);
     snprintf(path, sizeof path, "%s/text_encoder/model.safetensors", dir);
