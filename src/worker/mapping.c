@@ -14,12 +14,9 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "base/threads.h"
 
 // More than the kernel's usual limit of mappings for a process.
 #define MAX_MAPPINGS 65536
-// What a thread copies at a time: some large pages.
-#define COPY_GRAIN ((size_t)8 << 20)
 
 // The handler reads these from another thread: an entry counts while `bytes` is not 0, which is set last.
 struct mapping {
@@ -169,8 +166,31 @@ static void copy_range(void *context, size_t from, size_t to)
     }
 }
 
-int mapping_copy(int fd, const struct worker_part *parts, size_t n, size_t bytes, const char *name, const void **data,
-                 struct error *err)
+// Memory that begins where a large page does, if it is large enough for one: the kernel need not choose it so.
+static uint8_t *new_memory(size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), spare = bytes < MAPPING_LARGE ? 0 : MAPPING_LARGE, whole, room;
+    if (!size_add(bytes, page - 1, &whole) || !size_add(whole, spare, &room))
+        return NULL;
+    whole -= whole % page;
+    room = whole + spare;
+    uint8_t *start = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED)
+        return NULL;
+    if (spare) {
+        size_t before = -(uintptr_t)start % MAPPING_LARGE;
+        if (before)
+            munmap(start, before);
+        start += before;
+        if (before < spare)
+            munmap(start + whole, spare - before);
+        madvise(start, whole, MADV_HUGEPAGE); // fewer page faults, where the machine offers it
+    }
+    return start;
+}
+
+int mapping_copy(int fd, const struct worker_part *parts, size_t n, size_t bytes, const char *name,
+                 struct threads *threads, const void **data, struct error *err)
 {
     size_t sum = 0;
     int rc = 0;
@@ -184,16 +204,14 @@ int mapping_copy(int fd, const struct worker_part *parts, size_t n, size_t bytes
         rc = error_set(err, ERR_USAGE, name, "its parts have %zu bytes together, not %zu", sum, bytes);
     if (rc)
         return rc;
-    uint8_t *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (start == MAP_FAILED)
+    uint8_t *start = new_memory(bytes);
+    if (!start)
         return error_set(err, ERR_MEMORY, name, "no memory for %zu bytes", bytes);
-    madvise(start, bytes, MADV_HUGEPAGE); // fewer page faults, where the machine offers it
     struct copying c = {.fd = fd, .parts = parts, .n = n, .name = name, .to = start, .err = err};
-    struct threads *threads = bytes > COPY_GRAIN ? threads_try() : NULL;
     pthread_mutex_init(&c.lock, NULL);
-    threads_for(threads, bytes, COPY_GRAIN, copy_range, &c);
+    // A large page at a time: no two threads then wait for the same one to be cleared.
+    threads_for(threads, bytes, MAPPING_LARGE, copy_range, &c);
     pthread_mutex_destroy(&c.lock);
-    threads_free(threads);
     if (c.rc) {
         munmap(start, bytes);
         return c.rc;

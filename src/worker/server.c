@@ -98,6 +98,7 @@ void server_release(struct server *s)
     topology_free(s->topology);
     client_free(s->client);
     plugin_free(s->plugin);
+    threads_free(s->threads);
     free(s->buffers);
     free(s->programs);
     free(s->order);

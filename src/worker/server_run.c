@@ -48,11 +48,14 @@ int server_upload(struct server *s, struct server_request *r, struct error *err)
     int fd = r->frame->fds[0];
     const void *data = NULL;
     struct buffer *b = NULL;
+    bool copied = m.n_parts || (in_place && !aligned);
     uint64_t start = clock_ns();
-    int mapping =
-        m.n_parts || (in_place && !aligned)
-            ? mapping_copy(fd, m.n_parts ? m.parts : &whole, m.n_parts ? m.n_parts : 1, m.bytes, m.name, &data, err)
-            : mapping_open(fd, m.offset, m.bytes, m.name, &data, err);
+    // Kept for the next tensor: a thread that has just begun often waits for the processor that began it.
+    if (copied && m.bytes > MAPPING_LARGE && !s->threads)
+        s->threads = threads_try();
+    int mapping = copied ? mapping_copy(fd, m.n_parts ? m.parts : &whole, m.n_parts ? m.n_parts : 1, m.bytes, m.name,
+                                        s->threads, &data, err)
+                         : mapping_open(fd, m.offset, m.bytes, m.name, &data, err);
     if (mapping < 0)
         return mapping;
     rc = buffer_from_host(&b, s->client, s->order[m.position], data, &type, in_place ? HOST_ZERO_COPY : HOST_COPY, err);

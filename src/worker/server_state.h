@@ -32,6 +32,7 @@ struct server {
     size_t n_programs, cap_programs;
     struct server_buffer *buffers;
     size_t n_buffers, cap_buffers;
+    struct threads *threads; // that copy weights; NULL before there was anything for more than one
     bool peak_resettable;
     struct profiler *profiler; // that runs; NULL
     struct arena arena;        // of the request at hand
