@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,10 @@
 #include "num/convert.h"
 #include "num/quantize_array.h"
 
-enum { ALONE = 1 << 18 }; // so many values are made into codes before other threads have begun
+enum {
+    ALONE = 1 << 18, // so many values are made into codes before other threads have begun
+    PIECE = 1 << 17  // values that a thread makes into codes at once: they stay in its cache
+};
 
 static const struct shape *shape_at(const struct module *m, int parameter)
 {
@@ -144,12 +148,13 @@ bool bind_parts(const struct module *m, const struct checkpoint *c, int i, struc
     return b->n_sources > 0;
 }
 
-// The sources one behind the other, as `type`.
+// The sources, of which there is one at least, one behind the other, as `type`.
 static int read_sources(const struct checkpoint *c, const struct binding *b, enum dtype type, void *dst,
                         struct error *err)
 {
     uint8_t *at = dst;
-    for (int k = 0; k < b->n_sources; k++) {
+    int k = 0;
+    do {
         const struct tensor_view *v;
         int rc = checkpoint_require(c, b->sources[k], &v, err);
         if (!rc)
@@ -158,7 +163,7 @@ static int read_sources(const struct checkpoint *c, const struct binding *b, enu
             return rc;
         checkpoint_forget(c, v);
         at += v->elements * (size_t)dtype_bits(type) / 8;
-    }
+    } while (++k < b->n_sources);
     return 0;
 }
 
@@ -178,14 +183,14 @@ static enum dtype type_of_values(const struct checkpoint *c, const struct bindin
     return fits ? type : DT_F32;
 }
 
-// Codes and scales of [matrices, rows, columns] of `type`; either may be NULL when it is not wanted.
-static int make_codes(const struct binding *b, enum dtype type, const void *values, const int64_t sizes[3], void *codes,
-                      void *scales, struct quant_stats *stats, struct error *err)
+// How [matrices, rows, columns] quantise, and as which rows and columns.
+static struct quant_spec spec_of(const struct binding *b, const int64_t sizes[3], int64_t dims[2])
 {
     // Rows quantise by themselves, whichever matrix they are of. A matrix with one scale is a row of its own.
     bool stack = b->as.n_stack > 0, tensors = stack && b->grain == GRAIN_TENSOR;
-    const int64_t dims[2] = {tensors ? sizes[0] : sizes[0] * sizes[1], tensors ? sizes[1] * sizes[2] : sizes[2]};
-    struct quant_spec spec = {
+    dims[0] = tensors ? sizes[0] : sizes[0] * sizes[1];
+    dims[1] = tensors ? sizes[1] * sizes[2] : sizes[2];
+    return (struct quant_spec){
         .type = b->code,
         .granularity = b->grain == GRAIN_GROUP                ? QUANT_PER_GROUP
                        : b->grain == GRAIN_CHANNEL || tensors ? QUANT_PER_CHANNEL
@@ -194,6 +199,14 @@ static int make_codes(const struct binding *b, enum dtype type, const void *valu
         .group_axis = 1,
         .group = b->group,
     };
+}
+
+// Codes and scales of [matrices, rows, columns] of `type`; either may be NULL when it is not wanted.
+static int make_codes(const struct binding *b, enum dtype type, const void *values, const int64_t sizes[3], void *codes,
+                      void *scales, struct quant_stats *stats, struct error *err)
+{
+    int64_t dims[2];
+    const struct quant_spec spec = spec_of(b, sizes, dims);
     struct quant_layout layout;
     struct quant_stats ignored;
     int rc = quant_layout(&spec, dims, 2, b->sources[0], &layout, err);
@@ -315,6 +328,101 @@ static int arrange_values(const struct arrangement *as, const int64_t *dims, flo
     return 0;
 }
 
+// Rows of a source that become codes where they lie.
+struct pieces {
+    const struct checkpoint *c;
+    const struct tensor_view *v;
+    struct quant_spec spec;
+    size_t columns, code_bytes, scales_per_row; // of a row
+    uint8_t *codes;                             // of the source's first row
+    float *scales;
+    atomic_bool failed;
+};
+
+// n values of the view from `at` on, where they lie or as f32 in memory of our own: *made, to be freed.
+static const void *piece_values(const struct tensor_view *v, size_t at, size_t n, enum dtype *type, void **made)
+{
+    size_t size = (size_t)dtype_bits(v->dtype) / 8;
+    const uint8_t *from = v->data + at * size;
+    struct error ignored = {0};
+    *type = v->dtype;
+    *made = NULL;
+    if ((*type == DT_F32 || *type == DT_BF16 || *type == DT_F16) && (uintptr_t)from % size == 0)
+        return from;
+    *type = DT_F32;
+    *made = malloc(n * sizeof(float));
+    return *made && convert_elements(DT_F32, *made, v->dtype, from, n, &ignored) == 0 ? *made : NULL;
+}
+
+static void code_rows(void *context, size_t from, size_t to)
+{
+    struct pieces *p = context;
+    void *volatile made = NULL;
+    struct file_guard g;
+    if (FILE_GUARD(&g, &p->c->files[p->v->file])) {
+        file_guard_end(&g);
+        atomic_store(&p->failed, true);
+    } else {
+        // One piece after the other: a thread that works alone is given all rows.
+        size_t step = PIECE / p->columns + 1;
+        for (size_t row = from; row < to && !atomic_load(&p->failed); row += step) {
+            size_t rows = to - row < step ? to - row : step;
+            const int64_t dims[2] = {(int64_t)rows, (int64_t)p->columns};
+            struct error ignored = {0};
+            enum dtype type;
+            void *own;
+            const void *x = piece_values(p->v, row * p->columns, rows * p->columns, &type, &own);
+            made = own;
+            if (!x || quantize_array(&p->spec, dims, 2, type, x, p->codes + row * p->code_bytes,
+                                     p->scales + row * p->scales_per_row, NULL, NULL, p->v->name, &ignored) != 0)
+                atomic_store(&p->failed, true);
+            free(own);
+            made = NULL;
+        }
+        file_guard_end(&g);
+    }
+    free(made);
+}
+
+// Whether codes can be made row by row, of values in the order in which they lie.
+static bool is_by_rows(const struct binding *b, const struct quant_stats *stats)
+{
+    int fixed = 0, split;
+    if (is_arranged(b))
+        is_turn(&b->as, &fixed, &split);
+    return uncounted(b, stats) && fixed == b->as.rank && (b->grain != GRAIN_TENSOR || b->as.n_stack > 0);
+}
+
+// Codes of what lies in the checkpoint, made piece by piece and by all threads: nothing of a weight's size is needed
+// beside them. False when that cannot be; what is wrong then shows when all values are read first.
+static bool code_in_place(const struct checkpoint *c, const struct binding *b, const int64_t sizes[3], void *codes,
+                          float *scales)
+{
+    int64_t dims[2];
+    struct pieces p = {.c = c, .spec = spec_of(b, sizes, dims), .codes = codes};
+    struct quant_layout layout;
+    struct error ignored = {0};
+    if (dims[0] < 1 || dims[1] < 1 || quant_layout(&p.spec, dims, 2, b->sources[0], &layout, &ignored) != 0)
+        return false;
+    float *own_scales = scales ? NULL : malloc(layout.scale_bytes + 1);
+    p.scales = scales ? scales : own_scales;
+    p.columns = (size_t)dims[1];
+    p.code_bytes = layout.code_bytes / (size_t)dims[0];
+    p.scales_per_row = layout.scale_count / (size_t)dims[0];
+    struct threads *threads = layout.elements > ALONE ? threads_try() : NULL;
+    for (int k = 0; k < b->n_sources && p.scales && !p.failed; k++) {
+        p.v = checkpoint_find(c, b->sources[k]);
+        size_t rows = p.v->elements / p.columns;
+        threads_for(threads, rows, PIECE / p.columns + 1, code_rows, &p);
+        checkpoint_forget(c, p.v);
+        p.codes += rows * p.code_bytes;
+        p.scales += rows * p.scales_per_row;
+    }
+    threads_free(threads);
+    free(own_scales);
+    return p.scales && !p.failed;
+}
+
 // A parameter's values, made into what it stores; codes take their scales along where `scales` is not NULL.
 static int convert_sources(const struct checkpoint *c, const struct binding *b, const struct shape *s, void *dst,
                            void *scales, struct quant_stats *stats, struct error *err)
@@ -324,8 +432,10 @@ static int convert_sources(const struct checkpoint *c, const struct binding *b, 
     source_sizes(c, b, s, sizes);
     if (!size_product(sizes, 3, &n) || n > SIZE_MAX / sizeof(float))
         return error_set(err, ERR_INPUT, b->sources[0], "is too large to convert");
+    if (is_by_rows(b, stats) && code_in_place(c, b, sizes, dst, scales))
+        return 0;
     enum dtype type = type_of_values(c, b, stats);
-    float *values = calloc(n ? n : 1, (size_t)dtype_bits(type) / 8);
+    float *values = malloc((n ? n : 1) * (size_t)dtype_bits(type) / 8);
     if (!values)
         return error_set(err, ERR_MEMORY, b->sources[0], "no memory for %zu values", n);
     int rc = read_sources(c, b, type, values, err);
