@@ -155,11 +155,11 @@ static void check_same(const struct weight *w)
     size_t codes = bytes_of(&s.m, 0), scales = bytes_of(&s.m, 1);
     uint8_t *want = calloc(1, codes + scales), *got = calloc(1, codes + scales), *alone = calloc(1, codes);
     REQUIRE(want && got && alone);
-    REQUIRE_OK(bind_make_coded(&s.m, &s.c, 0, want, want + codes, &stats, &e), &e);
-    REQUIRE_OK(bind_make_coded(&s.m, &s.c, 0, got, got + codes, NULL, &e), &e);
+    REQUIRE_OK(bind_make_coded(&s.m, &s.c, 0, want + scales, want, &stats, &e), &e);
+    REQUIRE_OK(bind_make_coded(&s.m, &s.c, 0, got + scales, got, NULL, &e), &e);
     REQUIRE_OK(bind_make(&s.m, &s.c, 0, alone, NULL, &e), &e); // codes without scales
     CHECK(stats.elements > 0);
-    if (!CHECK(memcmp(got, want, codes + scales) == 0 && memcmp(alone, want, codes) == 0))
+    if (!CHECK(memcmp(got, want, codes + scales) == 0 && memcmp(alone, want + scales, codes) == 0))
         printf("  %s from %s at %zu, %d sources of %lld columns, stack %lld\n", dtype_name(w->code),
                dtype_name(w->sources[0].type), w->sources[0].offset, w->n, (long long)w->columns, (long long)w->stack);
     free(alone);
