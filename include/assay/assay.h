@@ -106,7 +106,8 @@ int assay_price(const char *workload, const struct assay_price_options *options,
 struct assay_compile_options {
     const char *const *targets; // target_count of them, at least one: "v6e:2x4", "tpu7x", "h100"
     size_t target_count;
-    const char *const *policies; // policy_count of them; default "f32"; not for a product or a program
+    const char *const *policies; // policy_count of them; default "f32", of several programs "bf16"; not for a product
+                                 // or a program
     size_t policy_count;
     const char *const *flags; // flag_count of them, "NAME=VALUE": options of the compiler
     size_t flag_count;
@@ -116,12 +117,17 @@ struct assay_compile_options {
     int64_t batch, seq;    // default: the workload's own
     bool no_evidence;      // faster, without arithmetic and floors
     double efficiency;     // floor over measured time on that chip, for the prediction; default what is known of it
-    double timeout_s;      // of one compilation, default 300
+    double timeout_s;      // of one compilation, default 300, of a request of several programs 1800
     int jobs;              // compilations at a time; default one for every two processors
+    const char *const *programs; // program_count of those that a request consists of ("text", "dit", "vae"; "prefill",
+    size_t program_count;        // "decode"); default all of them
+    int64_t height, width, steps; // of an image; default 512 x 512, and the model's own number of steps
+    int64_t tokens;               // that a decoder writes; default 128
 };
 
 // Compiles a workload (as assay_price takes it, or a file *.mlir of StableHLO) for every target and policy, each in a
-// process of its own. *json is a document of assay.compile/1, in which a program that does not fit, is refused or on
+// process of its own; of a request of several programs (an image, a decoder of text) each of them, and what all take
+// together. *json is a document of assay.compile/1, in which a program that does not fit, is refused or on
 // which the compiler aborts is a row. ASSAY_ERROR_DEVICE when there is no compiler.
 int assay_compile(const char *workload, const struct assay_compile_options *options, char **json,
                   struct assay_error *error);

@@ -12,8 +12,14 @@ static int result(void *of, struct jw *w, struct error *err)
 static int compile(struct api_call *call, const char *workload, const struct assay_compile_options *o, char **json)
 {
     struct compile_job job = {.workload = workload,
-                              .batch = o->batch,
-                              .seq = o->seq,
+                              .shape = {.batch = o->batch,
+                                        .seq = o->seq,
+                                        .height = o->height,
+                                        .width = o->width,
+                                        .steps = o->steps,
+                                        .tokens = o->tokens},
+                              .programs = o->programs,
+                              .n_programs = o->program_count,
                               .targets = o->targets,
                               .n_targets = o->target_count,
                               .policies = o->policies,
@@ -49,8 +55,10 @@ static int check(struct api_call *call, const char *workload, const struct assay
         rc = api_need_list(call, o->policies, o->policy_count, "policies");
     if (!rc)
         rc = api_need_list(call, o->flags, o->flag_count, "flags");
+    if (!rc)
+        rc = api_need_list(call, o->programs, o->program_count, "programs");
     if (!rc && (!(o->efficiency >= 0 && o->efficiency <= 1) || !(o->timeout_s >= 0) || o->jobs < 0 || o->batch < 0 ||
-                o->seq < 0))
+                o->seq < 0 || o->height < 0 || o->width < 0 || o->steps < 0 || o->tokens < 0))
         rc = error_set(&call->err, ERR_USAGE, "options",
                        "efficiency is from 0 to 1, the other numbers are not negative");
     return rc;

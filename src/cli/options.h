@@ -73,6 +73,16 @@
     {.name = "batch", .kind = OPTION_INT, .argument = "N", .preset = n, .min = 1, .max = 65536, .help = what}
 #define OPTION_SEQ(n, what)                                                                                            \
     {.name = "seq", .kind = OPTION_INT, .argument = "N", .preset = n, .min = 2, .max = 65536, .help = what}
+#define OPTION_IMAGE                                                                                                   \
+    {.name = "height", .kind = OPTION_INT, .argument = "N", .min = 1, .max = 65536,                                    \
+     .help = "of an image; 512 when not given"},                                                                       \
+    {.name = "width", .kind = OPTION_INT, .argument = "N", .min = 1, .max = 65536,                                     \
+     .help = "of an image; 512 when not given"},                                                                       \
+    {.name = "steps", .kind = OPTION_INT, .argument = "N", .min = 1, .max = 65536,                                     \
+     .help = "of an image; as many as the model is made for when not given"}
+#define OPTION_TOKENS                                                                                                  \
+    {.name = "tokens", .kind = OPTION_INT, .argument = "N", .min = 1, .max = 1048576,                                  \
+     .help = "that a decoder writes behind its prompt; 128 when not given"}
 #define OPTION_WEIGHT_ARGS                                                                                             \
     {.name = "weight-args", .kind = OPTION_STRING, .argument = "N..M",                                                 \
      .help = "of a program: which arguments are weights, counted from 0; policies store these, all others are inputs"}

@@ -14,6 +14,7 @@
 #include "ir/llo.h"
 #include "ir/module.h"
 #include "lab/require.h"
+#include "models/builtin.h"
 #include "models/program.h"
 #include "plan/stages.h"
 #include "worker/worker.h"
@@ -21,14 +22,14 @@
 enum { COMPILE_MAX_CASES = 256, COMPILE_MAX_FLAGS = 32 };
 
 struct compile_job {
-    const char *workload;       // as model_module takes it; a program without a policy goes to the compiler as it is
-    int64_t batch, seq;         // 0: the workload's own
-    const char *weight_args;    // of a program under policies: which arguments are weights, "N..M"; NULL: none
+    const char *workload;       // as model_request takes it; a program without a policy goes to the compiler as it is
+    struct model_shape shape;   // weight_args of a program under policies
     const char *const *targets; // "v6e:2x4", "h100": at least one
     const char *const *policies;
     struct module *const *modules; // one for each of `policies`, which only name them: ready, in place of the workload
     const char *const *flags;      // "NAME=VALUE", options of the compiler
-    size_t n_targets, n_policies, n_flags;
+    const char *const *programs;   // of a request of several ("text", "dit"), each once; none: all of them
+    size_t n_targets, n_policies, n_flags, n_programs;
     bool sweep;            // flags of one name are alternatives, in place of an error
     const char *precision; // "default", "high" or "highest" for all products of a model; NULL: as it asks
     const char *layout;    // "tp", "dp=32,tp=8"; NULL: one device's program
@@ -37,7 +38,7 @@ struct compile_job {
     const char *dump;      // a directory, which must not exist, that keeps what the compiler dumped; NULL: removed
     bool hash_plugin;      // for a document
     const char *plugin;    // NULL: found by the kind of target
-    double timeout_s;      // of one compilation; 0: 300
+    double timeout_s;      // of one compilation; 0: 300, of a request of several programs 1800
     double efficiency; // what share of the floor's speed this chip reaches, for the prediction; 0: what is known of it
     int jobs;          // workers at a time; 0: one for every two processors, at most the cases
     const char *require; // 'fits==1 and floor_us<=200', held to every case; NULL: nothing
@@ -119,7 +120,8 @@ struct compile_case {
     const char *policy; // NULL: the workload has its types
     struct worker_override flags[COMPILE_MAX_FLAGS];
     size_t n_flags;
-    size_t policy_number; // of those that were asked for
+    size_t policy_number;    // of those that were asked for
+    struct model_part *part; // of a request of several programs: which one; NULL: there is one
     struct compile_stage stage;
     const struct module *module;       // NULL: a program of the user's
     int64_t first_weight, last_weight; // its arguments that are weights; last below first: none
@@ -178,19 +180,31 @@ struct compile_pipeline {
     double floor_s, predicted_s;
 };
 
+// The programs of a request together, in one run of it each as often as it is called.
+struct compile_request {
+    size_t n; // cases, one behind the other
+    // With all weights and code in memory, and the rest of one program at a time, B; NAN: not known of every program.
+    double resident_bytes, usable_bytes;
+    double floor_s, predicted_s; // NAN: not known of every program
+    double wall_s, cpu_s;        // to compile them
+};
+
 struct compile {
     struct arena arena;
     struct compile_job options;
-    struct program_file program; // path NULL: the workload is none
+    struct program_file program;               // path NULL: the workload is none
+    struct model_request request;              // n_parts 0: the compiler takes a program of the user's as it is
+    struct model_part *parts[MODEL_MAX_PARTS]; // of several, those that are compiled
+    size_t n_parts;
     struct compile_case *cases;
     size_t n_cases;
-    bool fixed;
     struct require require;
     bool has_require;
 };
 
-// Reads the workload and makes the cases (targets x policies x alternatives of flags). ERR_USAGE names what is not
-// known; ERR_INPUT a file. compile_close in any case.
+// Reads the workload and makes the cases (targets x policies x alternatives of flags x programs). ERR_USAGE names what
+// is not known; ERR_INPUT a file. Of several programs one that cannot be divided as asked for is a case that is
+// refused. compile_close in any case.
 int compile_open(struct compile *c, const struct compile_job *o, struct error *err);
 // Compiles every case, `jobs` at a time. A case that does not fit, is refused or dies is a result, not an error.
 // ERR_DEVICE when there is no plugin at all, or no case could be tried; ERR_INTERRUPTED.
@@ -198,8 +212,11 @@ int compile_run(struct compile *c, struct error *err);
 void compile_close(struct compile *c);
 // Of the pipeline whose first stage is case i; false where none begins.
 bool compile_pipeline(const struct compile *c, size_t i, struct compile_pipeline *out);
+// Of the request whose first program is case i; false where none of several programs begins.
+bool compile_request(const struct compile *c, size_t i, struct compile_request *out);
 // Whether every case meets the requirement. The metrics: fits, floor_us, predicted_us, memory_bytes, code_bytes,
-// compile_s; a case without a number does not meet what is asked of it.
+// compile_s, and of the request that a program is of resident_bytes; a case without a number does not meet what is
+// asked of it.
 bool compile_met(const struct compile *c);
 // The `result` object of assay.compile/1.
 void compile_json(const struct compile *c, struct jw *w);

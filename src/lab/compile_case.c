@@ -327,6 +327,8 @@ int compile_case_run(const struct compile *c, struct compile_case *k, size_t num
     k->usable_bytes = chip_memory_usable(k->target.chip, CHIP_PER_DEVICE).value;
     if (isnan(k->usable_bytes))
         k->usable_bytes = chip_memory(k->target.chip, CHIP_PER_DEVICE).value;
+    if (!k->text) // refused before the compiler was asked
+        return 0;
     int rc = folder_new(&f, c->options.dump, number, err);
     if (rc) {
         folder_release(&f, false);

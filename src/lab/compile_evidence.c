@@ -82,7 +82,7 @@ static bool is_weight(const struct compile_case *k, int64_t parameter)
 {
     if (k->module)
         return parameter >= 0 && parameter < k->module->n_parameters &&
-               k->module->parameters[parameter].role != ROLE_INPUT;
+               k->module->parameters[parameter].role == ROLE_WEIGHT;
     return parameter >= k->first_weight && parameter <= k->last_weight;
 }
 

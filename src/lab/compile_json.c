@@ -254,6 +254,50 @@ static void write_pipelines(const struct compile *c, struct jw *w)
     jw_array_end(w);
 }
 
+static void write_requests(const struct compile *c, struct jw *w)
+{
+    struct compile_request r;
+    jw_key(w, "requests");
+    jw_array(w);
+    for (size_t i = 0; i < c->n_cases; i++) {
+        if (!compile_request(c, i, &r))
+            continue;
+        const char *calls =
+            isnan(r.floor_s) ? "the floor of every program is needed" : "of every program times its calls";
+        jw_object(w);
+        jw_kv_uint(w, "first_case", i);
+        jw_kv_uint(w, "programs", r.n);
+        quantity_json_derived(w, "resident", r.resident_bytes, "B",
+                              isnan(r.resident_bytes) ? "the compiler's plan of every program is needed"
+                              : c->request.one_model
+                                  ? "the weights, which all programs share, the code of each, and the rest of the one "
+                                    "that needs most"
+                                  : "weights and code of all programs, and the rest of the one that needs most");
+        quantity_json_derived(w, "usable", r.usable_bytes, "B", "what a device of this chip can give");
+        quantity_json_derived(w, "floor", r.floor_s * 1e6, "us", calls);
+        quantity_json_derived(w, "predicted", r.predicted_s * 1e6, "us",
+                              isnan(r.floor_s) || !isnan(r.predicted_s) ? calls : c->cases[i].efficiency_source);
+        measured(w, "compile", r.wall_s, "wall clock, all programs");
+        measured(w, "compile_cpu", r.cpu_s, "processor time, all programs");
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+}
+
+static void write_part(const struct model_part *p, struct jw *w)
+{
+    jw_key(w, "part");
+    if (!p) {
+        jw_null(w);
+        return;
+    }
+    jw_object(w);
+    jw_kv_string(w, "name", p->name);
+    jw_kv_string(w, "call", p->call);
+    jw_kv_int(w, "calls", p->calls);
+    jw_object_end(w);
+}
+
 static void write_case(const struct compile_case *k, struct jw *w)
 {
     jw_object(w);
@@ -263,6 +307,7 @@ static void write_case(const struct compile_case *k, struct jw *w)
     jw_kv_uint(w, "devices", k->n_devices);
     jw_kv_int(w, "partitions", k->partitions);
     jw_kv_string(w, "policy", k->policy);
+    write_part(k->part, w);
     write_stage(k, w);
     jw_key(w, "flags");
     jw_object(w);
@@ -314,5 +359,6 @@ void compile_json(const struct compile *c, struct jw *w)
         write_case(&c->cases[i], w);
     jw_array_end(w);
     write_pipelines(c, w);
+    write_requests(c, w);
     jw_object_end(w);
 }

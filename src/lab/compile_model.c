@@ -50,14 +50,14 @@ static int microbatch(struct compile *c, struct compile_case *k, const struct la
     if (k->stage.microbatches == 1)
         return 0;
     struct model_shape one = shape ? *shape : (struct model_shape){0};
-    struct module *m = arena_new(&k->arena, struct module, 1, err);
-    bool fixed;
-    if (!m)
+    struct model_request *r = arena_new(&k->arena, struct model_request, 1, err);
+    if (!r)
         return ERR_MEMORY;
     one.batch = k->stage.sequences;
-    module_init(m, &k->arena, c->options.workload);
-    *plain = m;
-    return model_module(c->options.workload, &one, m, &fixed, err);
+    rc = model_request(c->options.workload, &one, &k->arena, r, err);
+    if (!rc) // of the same workload the same parts
+        *plain = &r->parts[k->part ? k->part - c->request.parts : 0].module;
+    return rc;
 }
 
 // What stands between the stages, and between slices; over these only some ways go. A stage that lies in one slice is

@@ -117,7 +117,7 @@ int compile_program_open(struct compile *c, struct error *err)
     if (c->options.precision)
         return error_set(err, ERR_USAGE, "--precision",
                          "a program as it is has its own precisions; --policy rewrites it");
-    int rc = program_weight_args(c->options.weight_args, &first, &last, err);
+    int rc = program_weight_args(c->options.shape.weight_args, &first, &last, err);
     if (!rc)
         rc = read_program(c, &given, err);
     if (!rc)

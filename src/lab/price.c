@@ -58,12 +58,6 @@ static int find_chips(struct price *p, const struct price_options *o, struct err
     return rc;
 }
 
-// Models of several parts are kept in bf16 by those who publish them; encoders and what they are compared with in f32.
-static const char *usual_policy(const struct model_request *r)
-{
-    return r->n_parts > 1 ? "bf16" : "f32";
-}
-
 static int price_one(struct price *p, int i, const struct policy *policy, bool by_scope, struct cost_row **rows,
                      struct error *err)
 {
@@ -106,10 +100,9 @@ static int join_rows(struct price *p, struct cost_row *const *rows, struct error
     return 0;
 }
 
-// A decoder's prompt and its tokens read the same weights.
 static void count_weights_once(struct price *p)
 {
-    if (p->request.n_parts == 2) {
+    if (p->request.one_model) {
         p->weight_bytes = p->parts[0].weight_bytes;
         p->scale_bytes = p->parts[0].scale_bytes;
     }
@@ -157,7 +150,7 @@ int price_open(struct price *p, const struct price_options *o, struct error *err
     if (!rc && o->what_if && !o->n_chips)
         rc = error_set(err, ERR_USAGE, "--what-if", "needs a chip to say what is saved: --chip v6e");
     if (!rc && !p->request.fixed && (o->policy || !p->request.own_types)) {
-        p->policy = o->policy ? o->policy : usual_policy(&p->request);
+        p->policy = o->policy ? o->policy : model_request_policy(&p->request);
         rc = policy_parse(&policy, p->policy, err);
     }
     for (int i = 0; i < p->request.n_parts && !rc; i++)

@@ -5,6 +5,7 @@
 
 #include "lab/price.h"
 #include "lab/price_layout.h"
+#include "lab/resident.h"
 
 // A program that is priced as it is has no module of its own: the compiler takes its file.
 static bool has_modules(const struct price *p)
@@ -100,16 +101,14 @@ static int predict_some(struct price *p, struct subject s, const struct floor *f
                         out, err);
 }
 
-// Everything stays: weights and code of all programs, and arguments, results and temporaries of one at a time.
-static void add_resident(struct price_prediction *k, const struct predict_compiled *compiled, size_t n)
+static void add_resident(const struct price *p, struct price_prediction *k, const struct predict_compiled *compiled,
+                         size_t n)
 {
-    double stays = 0, most = 0;
-    for (size_t i = 0; i < n; i++) {
-        double own = compiled[i].weight_bytes + compiled[i].code_bytes, rest = compiled[i].needed_bytes - own;
-        stays += own;
-        most = isnan(rest) || rest > most ? rest : most;
-    }
-    k->resident_bytes = stays + most;
+    struct resident_program programs[MODEL_MAX_PARTS];
+    for (size_t i = 0; i < n; i++)
+        programs[i] =
+            (struct resident_program){compiled[i].weight_bytes, compiled[i].code_bytes, compiled[i].needed_bytes};
+    k->resident_bytes = resident_bytes(programs, n, p->request.one_model);
     k->usable_bytes = compiled[0].usable_bytes;
 }
 
@@ -128,7 +127,7 @@ static int predict_parts(struct price *p, struct subject s, const struct predict
         if (!rc)
             rc = predict_some(p, s, &f, &compiled[i], &times[i], 1, part->part->name, &k->parts[i], err);
     }
-    add_resident(k, compiled, n);
+    add_resident(p, k, compiled, n);
     return rc;
 }
 

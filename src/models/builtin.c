@@ -15,7 +15,8 @@
 #define NAMES                                                                                                          \
     "builtin:minilm, builtin:transformer-block[:HIDDENxHEADSxMLP], builtin:gemm:MxKxN:TYPE, builtin:copy:N, "          \
     "builtin:flux2-single:TOKENS and builtin:flux2-double:TOKENS (one block of FLUX.2 klein 4B), "                     \
-    "builtin:flux2-decoder:PIXELS, and for pricing builtin:flux2-klein-4b, flux2-klein-9b, flux2-klein-base-4b, "      \
+    "builtin:flux2-decoder:PIXELS, and for pricing and compiling builtin:flux2-klein-4b, flux2-klein-9b, "             \
+    "flux2-klein-base-4b, "                                                                                            \
     "flux2-klein-base-9b"
 
 bool model_is_builtin(const char *workload)

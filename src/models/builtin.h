@@ -39,12 +39,19 @@ struct model_request {
     int n_parts;
     bool fixed;       // a product in its own types, or a program with floats of 8 bits: policies leave it alone
     bool own_types;   // a program with floats that are not f32: without a policy it is taken as it is
+    bool one_model;   // all parts read the same weights, which are in memory once: a decoder's prompt and tokens
     const char *unit; // what a request makes: "image", "batch"
     int64_t batch;
     int64_t height, width, steps; // 0 where there are none
     const char *const *hoisted;   // groups whose work is the same in every call of part hoisted_part; ended by NULL
     int hoisted_part;
 };
+
+// The policy of those who publish such models: bf16 of several parts, f32 of encoders and what they are compared with.
+static inline const char *model_request_policy(const struct model_request *r)
+{
+    return r->n_parts > 1 ? "bf16" : "f32";
+}
 
 // All of `model_module`'s workloads, FLUX.2 ("builtin:flux2-klein-4b" and its kin, or a diffusers folder) and decoders
 // of the Llama family (a directory whose config.json says llama, mistral or qwen3, or

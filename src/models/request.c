@@ -113,6 +113,7 @@ static int decoder_request(const struct decoder_config *c, const struct model_sh
     int64_t tokens = s->tokens ? s->tokens : 128;
     r->batch = how.batch;
     r->unit = "batch";
+    r->one_model = true;
     int rc = check_count("--tokens", tokens, err);
     if (rc)
         return rc;

@@ -73,6 +73,15 @@ TEST(cli_documents_compile_plugin)
         &e);
     CHECK_SCHEMA("assay.compile.1.json", str_text(&cli.out), cli.out.length);
     cli_test_release(&cli);
+    // Several programs, of which one is refused before it is compiled.
+    REQUIRE_OK(cli_test_run(&cli,
+                            CLI_WORDS("compile", "builtin:flux2-tiny", "--target", "v6e:2x2", "--plugin", libtpu,
+                                      "--program", "text", "--program", "vae", "--layout", "tp=4", "--no-evidence"),
+                            &e),
+               &e);
+    CHECK_SCHEMA("assay.compile.1.json", str_text(&cli.out), cli.out.length);
+    CHECK(strstr(str_text(&cli.out), "\"part\"") && strstr(str_text(&cli.out), "the compiler's plan of every program"));
+    cli_test_release(&cli);
     // Refused is a row with its reason, and the exit code of a device.
     CHECK_INT(cli_test_run(&cli,
                            CLI_WORDS("compile", "gemm:128x128x128:bf16", "--target", "v6e", "--plugin", libtpu,

@@ -173,7 +173,7 @@ TEST(lab_compile_plugin_block_over_eight)
     struct asked a;
     static const char *const targets[] = {"v6e:2x4"}, *const policies[] = {"bf16"};
     struct compile_job o = {.workload = "builtin:transformer-block:1024x8x4096",
-                            .seq = 256,
+                            .shape.seq = 256,
                             .layout = "tp",
                             .targets = targets,
                             .n_targets = 1,
@@ -352,6 +352,96 @@ TEST(lab_compile_plugin_gpu)
     done(&a);
 }
 
+// A request of several programs: each by itself, and what they take together.
+TEST(lab_compile_plugin_request)
+{
+    struct asked a;
+    static const char *const programs[] = {"text", "dit"};
+    struct compile_request r;
+    struct compile_job o = {.workload = "builtin:flux2-tiny",
+                            .shape = {.height = 32, .width = 48},
+                            .programs = programs,
+                            .n_programs = 2,
+                            .require = "resident_bytes>1000"};
+    if (!ask(&a, &o))
+        return;
+    REQUIRE(a.c.n_cases == 2);
+    const struct compile_case *text = &a.c.cases[0], *dit = &a.c.cases[1];
+    CHECK_INT(text->state, COMPILE_DONE);
+    CHECK_INT(dit->state, COMPILE_DONE);
+    CHECK_STR(text->part->name, "text");
+    CHECK_STR(dit->part->name, "dit");
+    CHECK_STR(text->policy, "bf16"); // as it is published
+    CHECK(text->weight_bytes > 0 && dit->weight_bytes > 0 && text->memory.arguments > text->weight_bytes);
+    REQUIRE(compile_request(&a.c, 0, &r) && !compile_request(&a.c, 1, &(struct compile_request){0}));
+    // Weights and code of both, and the rest of the one that has more.
+    int64_t rest_text = text->memory.allocated - text->weight_bytes,
+            rest_dit = dit->memory.allocated - dit->weight_bytes;
+    int64_t stays = text->weight_bytes + text->memory.code + dit->weight_bytes + dit->memory.code;
+    CHECK_NEAR(r.resident_bytes, (double)(stays + (rest_text > rest_dit ? rest_text : rest_dit)), 0);
+    CHECK(r.resident_bytes <
+          (double)(text->memory.allocated + text->memory.code + dit->memory.allocated + dit->memory.code));
+    CHECK_NEAR(r.floor_s, text->floor_s + 4 * dit->floor_s, 1e-12); // four steps
+    CHECK_NEAR(r.cpu_s, text->cpu_s + dit->cpu_s, 1e-9);
+    CHECK(compile_met(&a.c));
+    done(&a);
+    // Over four devices: two heads are no four, and the text encoder is none the worse.
+    static const char *const slice[] = {"v6e:2x2"};
+    o.targets = slice;
+    o.n_targets = 1;
+    o.layout = "tp=4";
+    o.no_evidence = true;
+    if (!ask(&a, &o))
+        return;
+    CHECK_INT(a.c.cases[0].state, COMPILE_DONE);
+    CHECK_INT(a.c.cases[0].partitions, 4);
+    CHECK_INT(a.c.cases[1].state, COMPILE_REFUSED);
+    CHECK(strstr(a.c.cases[1].error.message, "2 heads") != NULL);
+    REQUIRE(compile_request(&a.c, 0, &r));
+    CHECK(isnan(r.resident_bytes) && isnan(r.floor_s));
+    CHECK(!compile_met(&a.c));
+    done(&a);
+}
+
+// A decoder's prompt and its tokens read the same weights, which are in memory once. Sweeps are of every program.
+TEST(lab_compile_plugin_request_decoder)
+{
+    static const char config[] =
+        "{\"model_type\": \"llama\", \"hidden_size\": 128, \"num_hidden_layers\": 2, \"num_attention_heads\": 2, "
+        "\"num_key_value_heads\": 1, \"head_dim\": 64, \"intermediate_size\": 256, \"vocab_size\": 512, "
+        "\"rms_norm_eps\": 1e-05, \"rope_theta\": 10000, \"tie_word_embeddings\": false}";
+    static const char *const policies[] = {"bf16", "w8a16"};
+    struct asked a;
+    struct error err = {0};
+    char path[1024];
+    snprintf(path, sizeof path, "%s/config.json", test_dir());
+    REQUIRE_OK(file_write(path, config, sizeof config - 1, &err), &err);
+    struct compile_job o = {.workload = test_dir(),
+                            .shape = {.seq = 32, .tokens = 8},
+                            .policies = policies,
+                            .n_policies = 2,
+                            .no_evidence = true};
+    if (!ask(&a, &o))
+        return;
+    REQUIRE(a.c.n_cases == 4);
+    for (size_t i = 0; i < 4; i += 2) {
+        const struct compile_case *prefill = &a.c.cases[i], *decode = &a.c.cases[i + 1];
+        struct compile_request r;
+        CHECK_STR(prefill->part->name, "prefill");
+        CHECK_STR(decode->part->name, "decode");
+        CHECK_STR(prefill->policy, policies[i / 2]);
+        CHECK_INT(decode->part->calls, 8);
+        REQUIRE(prefill->state == COMPILE_DONE && decode->state == COMPILE_DONE && compile_request(&a.c, i, &r));
+        CHECK_INT(prefill->weight_bytes, decode->weight_bytes);
+        int64_t rests[2] = {prefill->memory.allocated, decode->memory.allocated};
+        CHECK_NEAR(r.resident_bytes,
+                   (double)(prefill->memory.code + decode->memory.code + (rests[0] > rests[1] ? rests[0] : rests[1])),
+                   0);
+    }
+    CHECK(a.c.cases[2].weight_bytes < a.c.cases[0].weight_bytes);
+    done(&a);
+}
+
 // Every float must stand where the schema says, and nothing a program holds can break out of its text.
 TEST(lab_compile_plugin_document)
 {
@@ -376,7 +466,8 @@ TEST(lab_compile_plugin_document)
 TEST(lab_compile_usage)
 {
     static const char *const targets[] = {"v6e"}, *const small[] = {"v6e:2x2"}, *const twice[] = {"a=1", "a=2"},
-                             *const none[] = {"a"}, *const wrong[] = {"v6e:3x3"}, *const policies[] = {"bf16"};
+                             *const none[] = {"a"}, *const wrong[] = {"v6e:3x3"}, *const policies[] = {"bf16"},
+                             *const dit[] = {"dit", "dit"};
     const struct {
         struct compile_job o;
         const char *says;
@@ -390,6 +481,17 @@ TEST(lab_compile_usage)
         {{.workload = "builtin:transformer-block", .targets = small, .n_targets = 1, .layout = "tp=8"}, "8"},
         {{.workload = "builtin:nonesuch", .targets = targets, .n_targets = 1}, "there is"},
         {{.workload = "builtin:minilm", .targets = targets, .n_targets = 1, .require = "speed>1"}, "floor_us"},
+        {{.workload = "builtin:minilm", .targets = targets, .n_targets = 1, .programs = dit, .n_programs = 1},
+         "is one program"},
+        {{.workload = "builtin:flux2-tiny", .targets = targets, .n_targets = 1, .programs = none, .n_programs = 1},
+         "text, dit, vae"},
+        {{.workload = "builtin:flux2-tiny", .targets = targets, .n_targets = 1, .programs = dit, .n_programs = 2},
+         "given twice"},
+        {{.workload = "builtin:flux2-tiny", .targets = targets, .n_targets = 1, .shape = {.tokens = 3}}, "no tokens"},
+        {{.workload = "builtin:flux2-tiny", .targets = small, .n_targets = 1, .layout = "pp=2,tp=2"},
+         "a pipeline is of one program"},
+        // What divides none of its programs is no case but a mistake.
+        {{.workload = "builtin:flux2-tiny", .targets = small, .n_targets = 1, .layout = "ulysses"}, "heads"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct compile c;

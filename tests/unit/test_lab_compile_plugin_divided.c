@@ -63,8 +63,8 @@ static void compare(const json_t *fixture, const json_t *c)
     const char *target = json_string_value(json_object_get(fixture, "target"));
     struct compile compiled;
     struct compile_job o = {.workload = json_string_value(json_object_get(fixture, "workload")),
-                            .seq = json_integer_value(json_object_get(fixture, "seq")),
-                            .batch = json_integer_value(json_object_get(c, "batch")),
+                            .shape.seq = json_integer_value(json_object_get(fixture, "seq")),
+                            .shape.batch = json_integer_value(json_object_get(c, "batch")),
                             .layout = json_string_value(json_object_get(c, "layout")),
                             .targets = &target,
                             .n_targets = 1};
@@ -104,7 +104,7 @@ TEST(lab_compile_plugin_divided_ring)
     static const char *const targets[] = {"v6e:2x4"};
     struct compile c;
     if (!ask(&c, (struct compile_job){.workload = "builtin:transformer-block:512x8x1024",
-                                      .seq = 256,
+                                      .shape.seq = 256,
                                       .layout = "ring",
                                       .targets = targets,
                                       .n_targets = 1}))
@@ -133,8 +133,8 @@ TEST(lab_compile_plugin_divided_slices)
     static const char *const targets[] = {"v6e:2x2*2"};
     struct compile c;
     if (!ask(&c, (struct compile_job){.workload = "builtin:transformer-block:512x8x1024",
-                                      .seq = 128,
-                                      .batch = 8,
+                                      .shape.seq = 128,
+                                      .shape.batch = 8,
                                       .layout = "fsdp",
                                       .targets = targets,
                                       .n_targets = 1}))
@@ -169,8 +169,8 @@ TEST(lab_compile_plugin_divided_pairs)
     static const char *const targets[] = {"v6e:2x4"};
     struct compile c;
     if (!ask(&c, (struct compile_job){.workload = "builtin:transformer-block:512x8x1024",
-                                      .seq = 1024,
-                                      .batch = 4,
+                                      .shape.seq = 1024,
+                                      .shape.batch = 4,
                                       .layout = "dp=4,tp=2",
                                       .targets = targets,
                                       .n_targets = 1}))
@@ -193,8 +193,8 @@ TEST(lab_compile_plugin_divided_pipeline)
     struct compile c;
     struct compile_pipeline p;
     if (!ask(&c, (struct compile_job){.workload = "builtin:minilm",
-                                      .seq = 16,
-                                      .batch = 8,
+                                      .shape.seq = 16,
+                                      .shape.batch = 8,
                                       .layout = "dp=2,pp=2,mb=2",
                                       .targets = targets,
                                       .n_targets = 1}))

@@ -80,7 +80,7 @@ static int64_t named_bytes(const struct compile_case *k)
 TEST(lab_compile_plugin_program_shows_arithmetic_and_weights)
 {
     struct compile c;
-    struct compile_job o = {.weight_args = "0..3"};
+    struct compile_job o = {.shape.weight_args = "0..3"};
     if (!ask(&c, "ir/stablehlo/classifier.mlirbc", &o)) {
         compile_close(&c);
         return;
@@ -104,7 +104,7 @@ TEST(lab_compile_plugin_program_is_rewritten_for_a_policy)
 {
     static const char *const policies[] = {"bf16"};
     struct compile c;
-    struct compile_job o = {.weight_args = "0..3", .policies = policies, .n_policies = 1};
+    struct compile_job o = {.shape.weight_args = "0..3", .policies = policies, .n_policies = 1};
     if (ask(&c, "ir/stablehlo/classifier.mlir", &o)) {
         const struct compile_case *k = &c.cases[0];
         for (size_t i = 0; i < k->n_ops; i++) {
