@@ -119,8 +119,8 @@ struct assay_compile_options {
     double efficiency;     // floor over measured time on that chip, for the prediction; default what is known of it
     double timeout_s;      // of one compilation, default 300, of a request of several programs 1800
     int jobs;              // compilations at a time; default one for every two processors
-    const char *const *programs; // program_count of those that a request consists of ("text", "dit", "vae"; "prefill",
-    size_t program_count;        // "decode"); default all of them
+    const char *const *programs;  // program_count of those that a request consists of ("text", "dit", "vae"; "prefill",
+    size_t program_count;         // "decode"); default all of them
     int64_t height, width, steps; // of an image; default 512 x 512, and the model's own number of steps
     int64_t tokens;               // that a decoder writes; default 128
 };
