@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lab/device_module.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/threads.h"
 #include "ir/bind.h"
 #include "lab/exported.h"
 #include "worker/frame.h"
+
+#define ALONE ((size_t)8 << 20) // bytes of memory that are there before other threads have begun
 
 const struct shape *device_module_parameter(const struct module *m, int i)
 {
@@ -118,23 +120,18 @@ struct made {
     size_t bytes;
 };
 
-static int made_open(struct made *a, const char *name, size_t bytes, struct error *err)
+static int made_open(struct made *a, size_t bytes, struct error *err)
 {
+    struct threads *threads = bytes > ALONE ? threads_try() : NULL;
     a->bytes = bytes;
-    a->data = MAP_FAILED;
-    a->fd = frame_memfd("weight", NULL, bytes, err);
-    if (a->fd < 0)
-        return a->fd;
-    if (bytes)
-        a->data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, a->fd, 0);
-    return a->data != MAP_FAILED || !bytes
-               ? 0
-               : error_set(err, ERR_MEMORY, name, "%zu bytes cannot be mapped: %s", bytes, strerror(errno));
+    a->fd = frame_memfd_map("weight", bytes, threads, &a->data, err);
+    threads_free(threads);
+    return a->fd < 0 ? a->fd : 0;
 }
 
 static void made_close(struct made *a)
 {
-    if (a->data != MAP_FAILED)
+    if (a->data)
         munmap(a->data, a->bytes);
     if (a->fd >= 0)
         close(a->fd);
@@ -157,12 +154,11 @@ static int upload_one(struct worker *w, const struct module *m, const struct mad
 static int upload_made(struct worker *w, const struct module *m, const struct checkpoint *c, int i, int *args,
                        struct device_weights *tally, struct quant_stats *stats, struct error *err)
 {
-    const char *name = m->parameters[i].name;
     int pair = bind_scales_of(m, i);
-    struct made values = {-1, MAP_FAILED, 0}, scales = {-1, MAP_FAILED, 0};
-    int rc = made_open(&values, name, (size_t)shape_bytes(device_module_parameter(m, i)), err);
+    struct made values = {.fd = -1}, scales = {.fd = -1};
+    int rc = made_open(&values, (size_t)shape_bytes(device_module_parameter(m, i)), err);
     if (!rc && pair >= 0)
-        rc = made_open(&scales, name, (size_t)shape_bytes(device_module_parameter(m, pair)), err);
+        rc = made_open(&scales, (size_t)shape_bytes(device_module_parameter(m, pair)), err);
     if (!rc)
         rc = pair >= 0 ? bind_make_coded(m, c, i, values.data, scales.data, stats, err)
                        : bind_make(m, c, i, values.data, stats, err);

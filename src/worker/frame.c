@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -16,6 +17,8 @@
 #define FLAG_BODY_FD   1u
 #define FUTURE_WRITE   0x0010 // F_SEAL_FUTURE_WRITE, since Linux 5.1
 #define CONTROL_BYTES  CMSG_SPACE(sizeof(int) * (FRAME_MAX_FDS + 1))
+#define POPULATE_WRITE 23 // MADV_POPULATE_WRITE, since Linux 5.14
+#define POPULATE_GRAIN ((size_t)4 << 20)
 #define FIXED_SEALS    (F_SEAL_SHRINK | F_SEAL_GROW)
 #define PROTOCOL_AFTER 4 // offset of the protocol number, the same in every protocol
 
@@ -86,6 +89,43 @@ int frame_memfd(const char *name, const void *bytes, size_t n, struct error *err
     if (ok)
         return fd;
     close(fd);
+    return error_set(err, ERR_MEMORY, name, "no %zu bytes of shared memory", n);
+}
+
+struct populating {
+    uint8_t *data;
+    atomic_bool failed;
+};
+
+static void populate(void *context, size_t from, size_t to)
+{
+    struct populating *p = context;
+    if (madvise(p->data + from, to - from, POPULATE_WRITE) != 0)
+        atomic_store(&p->failed, true);
+}
+
+int frame_memfd_map(const char *name, size_t n, struct threads *threads, void **data, struct error *err)
+{
+    struct populating p = {0};
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    bool ok = fd >= 0 && n <= INT64_MAX && ftruncate(fd, (off_t)n) == 0 && fcntl(fd, F_ADD_SEALS, FIXED_SEALS) == 0;
+    *data = NULL;
+    if (ok && n) {
+        p.data = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        ok = p.data != MAP_FAILED;
+    }
+    if (ok && n) {
+        threads_for(threads, n, POPULATE_GRAIN, populate, &p);
+        ok = !p.failed || posix_fallocate(fd, 0, (off_t)n) == 0; // the older way: one thread, and mapped when written
+        if (!ok)
+            munmap(p.data, n);
+    }
+    if (ok) {
+        *data = p.data;
+        return fd;
+    }
+    if (fd >= 0)
+        close(fd);
     return error_set(err, ERR_MEMORY, name, "no %zu bytes of shared memory", n);
 }
 

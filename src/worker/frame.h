@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/threads.h"
 
 #define FRAME_MAGIC        0x4b575341u // "ASWK"
 #define FRAME_PROTOCOL     1
@@ -72,5 +73,8 @@ void frame_release(struct frame *f);
 // A memfd of n bytes that can neither shrink nor grow, and cannot be written when `bytes` fills it; with bytes NULL it
 // is zero and stays writable. The descriptor, or ERR_MEMORY.
 int frame_memfd(const char *name, const void *bytes, size_t n, struct error *err);
+// The second kind, mapped at *data (NULL when n is 0), every page there and mapped: by all threads (NULL: the
+// caller's), since a kernel clears such pages one after the other, and gigabytes take it seconds.
+int frame_memfd_map(const char *name, size_t n, struct threads *threads, void **data, struct error *err);
 
 #endif

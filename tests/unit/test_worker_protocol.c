@@ -461,3 +461,39 @@ TEST(worker_protocol_failure_line)
     str_release(&s);
     CHECK_STR(worker_failure_kind_name(WORKER_TIMEOUT), "timeout");
 }
+
+TEST(worker_protocol_shared_memory_is_all_there)
+{
+    static const size_t sizes[] = {1, 4097, (8u << 20) + 5};
+    struct threads *two = NULL;
+    struct error e = {0};
+    REQUIRE_OK(threads_new(&two, 2, &e), &e);
+    for (size_t i = 0; i < 6; i++) {
+        size_t n = sizes[i / 2];
+        void *data;
+        int fd = frame_memfd_map("weights", n, i % 2 ? two : NULL, &data, &e);
+        REQUIRE(fd >= 0 && data);
+        uint8_t *bytes = data, back;
+        unsigned char resident[(8 << 20) / 4096 + 2] = {0};
+        size_t pages = (n + 4095) / 4096, there = 0, zeros = 0;
+        CHECK(sysconf(_SC_PAGESIZE) != 4096 || mincore(data, n, resident) == 0);
+        for (size_t k = 0; k < pages; k++)
+            there += resident[k] & 1;
+        for (size_t k = 0; k < n; k++)
+            zeros += !bytes[k];
+        CHECK(sysconf(_SC_PAGESIZE) != 4096 || there == pages);
+        CHECK_INT(zeros, n);
+        bytes[n - 1] = 7;
+        CHECK(pread(fd, &back, 1, (off_t)n - 1) == 1 && back == 7 && lseek(fd, 0, SEEK_END) == (off_t)n);
+        CHECK(ftruncate(fd, 0) != 0 && ftruncate(fd, (off_t)n + 1) != 0);
+        munmap(data, n);
+        close(fd);
+    }
+    void *data = two;
+    int fd = frame_memfd_map("nothing", 0, two, &data, &e);
+    CHECK(fd >= 0 && !data);
+    close(fd);
+    CHECK_ERROR(frame_memfd_map("all", (size_t)1 << 60, two, &data, &e), ERR_MEMORY, "shared memory", &e);
+    CHECK_ERROR(frame_memfd_map("all", SIZE_MAX, two, &data, &e), ERR_MEMORY, "shared memory", &e);
+    threads_free(two);
+}
