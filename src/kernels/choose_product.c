@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with a matrix, with the scales of quantised ones and the rounding of the result.
+#include <float.h>
 #include <stdio.h>
 
 #include "kernels/choose_part.h"
@@ -31,16 +32,39 @@ static int factors(const struct chooser *c, int *i, bool leading)
     return f;
 }
 
-// Above this many rows XLA multiplies s8 as fast as oneDNN does, and applies factors on the way (1536 rows: 880 GOP/s
-// both); below it falls behind (64 rows: 195).
-#define MOST_ROWS_OF_S8 128
-
-static int64_t rows_of(const struct shape *x)
+static bool is_splat(const struct chooser *c, int i, double value)
 {
-    int64_t n = 1;
-    for (int d = 0; d < x->rank - 1; d++)
-        n *= x->dims[d];
-    return n;
+    const struct instruction *in = chooser_at(c, i);
+    return in->op == OP_CONSTANT && in->constant == CONST_SPLAT && in->splat == value;
+}
+
+// The activations whose codes i is, by the largest magnitude of each row, as ir/policy_activations.c makes them, when
+// `factor` is the factor of the same; else -1.
+static int quantised(const struct chooser *c, int i, int factor)
+{
+    int clamped = chooser_from(c, i, OP_CONVERT, 0, false), code = chooser_from(c, clamped, OP_CLAMP, 1, false);
+    int ratio = chooser_from(c, code, OP_ROUND_NEAREST_EVEN, 0, false);
+    int x = chooser_from(c, ratio, OP_DIVIDE, 0, false), by = chooser_from(c, ratio, OP_DIVIDE, 1, false);
+    if (x < 0 || chooser_spread(c, by, true) != factor || chooser_at(c, factor)->op != OP_SELECT ||
+        !is_splat(c, chooser_at(c, clamped)->operands[0], -127) ||
+        !is_splat(c, chooser_at(c, clamped)->operands[2], 127))
+        return -1;
+    const int *choice = chooser_at(c, factor)->operands;
+    double top = 0, least = 0, none = -1;
+    int scale = chooser_with_scalar(c, choice[2], OP_MAXIMUM, &least);
+    int range = chooser_with_scalar(c, scale, OP_DIVIDE, &top);
+    int most = chooser_from(c, range, OP_REDUCE, 0, false), wide = chooser_from(c, most, OP_ABS, 0, false);
+    if (wide < 0 || chooser_with_scalar(c, choice[0], OP_COMPARE, &none) != range || none != 0 ||
+        chooser_at(c, choice[0])->compare != CMP_EQ || !is_splat(c, choice[1], 1) || top != 127 ||
+        least != (double)FLT_MIN || chooser_narrow(c, wide) != chooser_narrow(c, x))
+        return -1;
+    const struct instruction *in = chooser_at(c, range);
+    x = chooser_narrow(c, x);
+    const struct shape *s = &chooser_at(c, x)->shape;
+    return in->reducer == OP_MAXIMUM && in->n_a == 1 && in->a[0] == s->rank - 1 &&
+                   (s->dtype == DT_BF16 || s->dtype == DT_F32)
+               ? x
+               : -1;
 }
 
 bool choose_product(const struct chooser *c, int i, struct choice *out)
@@ -65,8 +89,6 @@ bool choose_product(const struct chooser *c, int i, struct choice *out)
     int x = product->operands[0], w = product->operands[1];
     enum dtype type = chooser_at(c, x)->shape.dtype;
     bool scaled = rows >= 0 || outputs >= 0;
-    if (type == DT_S8 && rows_of(&chooser_at(c, x)->shape) > MOST_ROWS_OF_S8)
-        return false;
     if (!types_fit(type, product->shape.dtype) || chooser_at(c, w)->shape.dtype != type ||
         (scaled ? type == DT_F32 : product->shape.dtype != result && product->shape.dtype != DT_F32) ||
         (type == DT_F32 && result != DT_F32))
@@ -74,6 +96,9 @@ bool choose_product(const struct chooser *c, int i, struct choice *out)
     int codes = type == DT_BF16 && rows_are_outputs ? chooser_from(c, w, OP_CONVERT, 0, false) : -1;
     if (codes >= 0 && chooser_at(c, codes)->shape.dtype == DT_S8)
         w = codes;
+    int made = type == DT_S8 && rows >= 0 ? quantised(c, x, rows) : -1;
+    if (made >= 0)
+        x = made, rows = -1;
     *out = (struct choice){.kind = KERNEL_PRODUCT};
     chooser_operand(c, out, x);
     chooser_operand(c, out, w);
@@ -81,7 +106,8 @@ bool choose_product(const struct chooser *c, int i, struct choice *out)
         chooser_vector(c, out, rows);
     if (outputs >= 0)
         chooser_vector(c, out, outputs);
-    snprintf(out->attributes, sizeof out->attributes, "rows_are_outputs = %d : i64, scales = %d : i64",
-             rows_are_outputs, (rows >= 0 ? 1 : 0) + (outputs >= 0 ? 2 : 0));
+    snprintf(out->attributes, sizeof out->attributes,
+             "rows_are_outputs = %d : i64, scales = %d : i64, quantise = %d : i64", rows_are_outputs,
+             (rows >= 0 ? 1 : 0) + (outputs >= 0 ? 2 : 0), made >= 0);
     return true;
 }

@@ -28,38 +28,16 @@ enum {
 ISA_TARGET("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma")
 
 // Pairs of bf16 are one 32-bit element here, as VDPBF16PS takes them.
+#include "kernels/turn_groups.h"
 
 // to[c][r] = from[r][c] for 16 x 16 pairs; rows behind `rows` are zeros.
 static void transpose(const uint16_t *from, int64_t stride, int64_t rows, int32_t *to, int64_t to_stride)
 {
-    __m512i r[16], t[16];
+    __m512i r[16];
     ISA_UNROLL
     for (int i = 0; i < 16; i++)
         r[i] = i < rows ? _mm512_loadu_si512(from + i * stride) : _mm512_setzero_si512();
-    ISA_UNROLL
-    for (int i = 0; i < 16; i += 2) {
-        t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
-    }
-    ISA_UNROLL
-    for (int i = 0; i < 16; i += 4) {
-        r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-        r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-        r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-        r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-    }
-    ISA_UNROLL
-    for (int i = 0; i < 4; i++) {
-        t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
-        t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
-        t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
-        t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
-    }
-    ISA_UNROLL
-    for (int i = 0; i < 8; i++) {
-        r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
-        r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
-    }
+    turn_groups(r);
     ISA_UNROLL
     for (int i = 0; i < 16; i++)
         _mm512_storeu_si512(to + i * to_stride, r[i]);

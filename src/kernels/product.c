@@ -4,12 +4,15 @@
 //               a factor per row of x, f32 [...]; with bit 2 one per output, f32 [n]
 //   types       x and w bf16, f32 or s8 alike, or x bf16 and w s8 (its codes are widened, a strip of them at a time);
 //               out bf16 or f32, or s32 of s8 without scales
+//   quantise    an attribute: 1 when x, bf16 or f32, becomes codes of s8 by the largest magnitude of each row, whose
+//               factor is then the row's
 // Sums are f32, of s8 s32. Factors are applied in f32 to the sums, the row's first, before they are rounded to out.
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/handlers.h"
 #include "kernels/onednn.h"
+#include "kernels/panel.h"
 #include "kernels/rows.h"
 #include "kernels/team.h"
 
@@ -25,8 +28,14 @@ struct product {
     struct onednn_product p; // of the whole
     const void *x, *w;
     const float *rows, *outputs; // factors, NULL without
+    bool quantise;
     void *out;
     enum dtype out_type;
+    // Of x that is quantised:
+    const void *wide;
+    enum dtype wide_type;
+    int8_t *codes;
+    float *factors;
     // Of a strip:
     void *sums, *widened;
     int64_t first, count; // outputs
@@ -89,11 +98,20 @@ static int multiply_strip(struct product *c, struct threads *pool, struct error 
     return rc;
 }
 
-static int run_product(void *context, struct threads *pool, struct error *err)
+// Rows from..to of x as codes.
+static void quantise_rows(void *context, size_t from, size_t to)
 {
-    struct product *c = context;
+    const struct product *c = context;
+    size_t k = (size_t)c->p.k;
+    for (size_t row = from; row < to; row++)
+        c->factors[row] = c->loops.quantise((const char *)c->wide + bytes_of(c->wide_type, (int64_t)(row * k)),
+                                            c->wide_type, c->p.k, c->codes + row * k);
+}
+
+static int run_strips(struct product *c, struct threads *pool, struct error *err)
+{
     const struct onednn_product *p = &c->p;
-    bool scaled = c->rows || c->outputs, widened = p->w == DT_S8 && p->x == DT_BF16;
+    bool scaled = c->rows || c->outputs || c->quantise, widened = p->w == DT_S8 && p->x == DT_BF16;
     int64_t strip = p->n;
     if (scaled || widened) {
         int64_t row = 4 * (scaled ? p->m : 0) + 2 * (widened ? p->k : 0);
@@ -103,18 +121,45 @@ static int run_product(void *context, struct threads *pool, struct error *err)
     }
     size_t sums = scaled ? bytes_of(DT_F32, p->m * strip) : 0, wide = widened ? bytes_of(DT_BF16, p->k * strip) : 0;
     sums = (sums + 63) / 64 * 64;
+    size_t factors = c->quantise ? bytes_of(DT_F32, p->m) : 0, codes = c->quantise ? bytes_of(DT_S8, p->m * p->k) : 0;
     char *memory = NULL;
-    if (sums + wide && onednn_room(sums + wide, (void **)&memory, err))
+    if (sums + wide + factors + codes && onednn_room(sums + wide + factors + codes, (void **)&memory, err))
         return ERR_MEMORY;
     c->sums = sums ? memory : NULL;
     c->widened = wide ? memory + sums : NULL;
-    c->loops = row_loops();
+    if (c->quantise) {
+        c->rows = c->factors = (float *)(void *)(memory + sums + wide);
+        c->x = c->codes = (int8_t *)(void *)(memory + sums + wide + factors);
+        onednn_for(pool, (size_t)p->m, 8, quantise_rows, c);
+    }
     int rc = 0;
     for (c->first = 0; c->first < p->n && !rc; c->first += strip) {
         c->count = p->n - c->first < strip ? p->n - c->first : strip;
         rc = multiply_strip(c, pool, err);
     }
     return rc;
+}
+
+static int run_product(void *context, struct threads *pool, struct error *err)
+{
+    struct product *c = context;
+    const struct onednn_product *p = &c->p;
+    const struct panel panel = {.m = p->m,
+                                .k = p->k,
+                                .n = p->n,
+                                .x = c->x,
+                                .w = c->w,
+                                .x_type = c->quantise ? c->wide_type : p->x,
+                                .w_type = p->w,
+                                .quantise = c->quantise,
+                                .rows = c->rows,
+                                .outputs = c->outputs,
+                                .out = c->out,
+                                .out_type = c->out_type};
+    c->loops = row_loops();
+    if (p->w_rows_are_outputs && p->x != DT_F32 && panel_takes(&panel))
+        return panel_multiply(&panel, pool, err);
+    return run_strips(c, pool, err);
 }
 
 // ---- the call
@@ -139,6 +184,7 @@ static int open_product(struct product *c, const struct frame *f, struct error *
     const struct shape *x = &f->args[0].shape, *w = &f->args[1].shape, *out = &f->result.shape;
     bool rows_are_outputs = frame_integer(f, "rows_are_outputs", 1) != 0;
     int64_t scales = frame_integer(f, "scales", 0);
+    bool quantise = frame_integer(f, "quantise", 0) != 0;
     int at = 2;
     memset(c, 0, sizeof *c);
     if (x->rank < 1 || w->rank != 2 || out->rank < 1)
@@ -151,10 +197,15 @@ static int open_product(struct product *c, const struct frame *f, struct error *
     c->p.x = x->dtype, c->p.w = w->dtype, c->p.out = c->out_type = out->dtype;
     c->p.w_rows_are_outputs = rows_are_outputs;
     c->x = f->args[0].data, c->w = f->args[1].data, c->out = f->result.data;
+    if (quantise && frame_is_float(x->dtype)) {
+        c->quantise = true;
+        c->wide = c->x, c->wide_type = x->dtype;
+        c->p.x = DT_S8;
+    }
     bool fits = w->dims[rows_are_outputs ? 1 : 0] == k && shape_elements(out) == m * n &&
-                types_fit(x->dtype, w->dtype, out->dtype, scales != 0) &&
+                types_fit(c->p.x, w->dtype, out->dtype, scales != 0 || quantise) && c->quantise == quantise &&
                 f->n_args == 2 + (scales & SCALE_ROWS ? 1 : 0) + (scales & SCALE_OUTPUTS ? 1 : 0) &&
-                (rows_are_outputs || x->dtype == w->dtype);
+                (rows_are_outputs || c->p.x == w->dtype);
     if (fits && scales & SCALE_ROWS) {
         fits = is_vector(&f->args[at], m);
         c->rows = f->args[at++].data;

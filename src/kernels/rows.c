@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/rows.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -12,5 +13,5 @@
 struct row_loops row_loops(void)
 {
     return (struct row_loops){VECTOR_SET(swiglu_row), VECTOR_SET(rotary_head), VECTOR_SET(scale_row),
-                              VECTOR_SET(widen_row)};
+                              VECTOR_SET(widen_row), VECTOR_SET(quantise_row)};
 }

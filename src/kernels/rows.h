@@ -31,6 +31,9 @@ struct row_loops {
                   enum dtype to);
     // Codes to bf16, which holds all of them.
     void (*widen)(const int8_t *codes, int64_t n, uint16_t *out);
+    // n values of bf16 or f32 to codes of -127 to 127; returns their factor, the largest magnitude over 127: 1 of
+    // zeros, NaN where one is no number. The same bits by every set, those of the plain program.
+    float (*quantise)(const void *x, enum dtype t, int64_t n, int8_t *codes);
 };
 struct row_loops row_loops(void); // of isa_in_force()
 

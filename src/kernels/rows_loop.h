@@ -176,3 +176,70 @@ static void NAME(widen_row)(const int8_t *codes, int64_t n, uint16_t *out)
     for (; i < n; i++)
         out[i] = bf16_from_f32(codes[i]);
 }
+
+// The bits of the larger magnitude: of numbers without a sign they are in order, and above infinity there is NaN.
+ISA_INLINE void NAME(larger)(NAME(ints) * most, const NAME(floats) * v)
+{
+    NAME(ints) bits;
+    memcpy(&bits, v, sizeof bits);
+    bits &= 0x7fffffff;
+    NAME(ints) more = bits > *most;
+    *most = (bits & more) | (*most & ~more);
+}
+
+ISA_INLINE void NAME(largest)(const void *x, enum dtype t, int64_t n, NAME(ints) * most)
+{
+    NAME(floats) v;
+    for (int64_t i = 0; i + LANES <= n; i += LANES) {
+        NAME(read)(&v, x, t, i, LANES);
+        NAME(larger)(most, &v);
+    }
+    if (n % LANES) {
+        NAME(read)(&v, x, t, n / LANES * LANES, n % LANES);
+        NAME(larger)(most, &v);
+    }
+}
+
+ISA_INLINE void NAME(code_some)(const void *x, enum dtype t, int64_t at, int64_t n, float scale, int8_t *codes)
+{
+    NAME(floats) v;
+    NAME(read)(&v, x, t, at, n);
+    v /= scale;
+    NAME(ints) real = v == v;          // NOLINT(misc-redundant-expression)
+    v = v + 12582912.0F - 12582912.0F; // to a whole number, ties to the even one: 1.5 * 2^23
+    NAME(ints) bits;
+    memcpy(&bits, &v, sizeof bits);
+    bits &= real;
+    memcpy(&v, &bits, sizeof v);
+    NAME(codes) c = __builtin_convertvector(__builtin_convertvector(v, NAME(ints)), NAME(codes));
+    memcpy(codes + at, &c, n < LANES ? (size_t)n : sizeof c);
+}
+
+ISA_INLINE void NAME(code_all)(const void *x, enum dtype t, int64_t n, float scale, int8_t *codes)
+{
+    for (int64_t i = 0; i + LANES <= n; i += LANES)
+        NAME(code_some)(x, t, i, LANES, scale, codes);
+    if (n % LANES)
+        NAME(code_some)(x, t, n / LANES * LANES, n % LANES, scale, codes);
+}
+
+static float NAME(quantise_row)(const void *x, enum dtype t, int64_t n, int8_t *codes)
+{
+    NAME(ints) most = {0};
+    if (t == DT_BF16)
+        NAME(largest)(x, DT_BF16, n, &most);
+    else
+        NAME(largest)(x, DT_F32, n, &most);
+    int32_t bits = 0;
+    for (int k = 0; k < LANES; k++)
+        bits = most[k] > bits ? most[k] : bits;
+    float range, scale;
+    memcpy(&range, &bits, sizeof range);
+    scale = range * (1.0F / 127); // as XLA divides by a constant
+    scale = range == 0 ? 1 : scale < FLT_MIN ? FLT_MIN : scale;
+    if (t == DT_BF16)
+        NAME(code_all)(x, DT_BF16, n, scale, codes);
+    else
+        NAME(code_all)(x, DT_F32, n, scale, codes);
+    return scale;
+}

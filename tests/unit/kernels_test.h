@@ -19,7 +19,8 @@ struct kernels_run {
 };
 // Runs a module of one result three times on the same arguments (NULL: drawn by `seed`: floats from a normal
 // distribution, codes over their whole range, f32 parameters named "scale..." from 0.5 to 1.5). Calls are put in
-// however small they are. Release in any case.
+// however small they are. Where weights are codes there is no run in f64: `f64` is then what the plain program gives.
+// Release in any case.
 bool kernels_run(struct rig *r, const struct module *m, const void *const *args, int seed, struct kernels_run *out);
 void kernels_run_release(struct kernels_run *k);
 // ||kernels - f64|| / ||f64||, and the same for plain.

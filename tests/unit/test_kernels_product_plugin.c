@@ -5,6 +5,7 @@
 
 #include "kernels/team.h"
 #include "kernels_test.h"
+#include "models/parts.h"
 #include "num/convert.h"
 
 struct product_case {
@@ -50,6 +51,11 @@ static const struct product_case cases[] = {
     {"bf16", 192, 320, 448, DT_BF16, DT_BF16, DT_F32, DT_BF16, false, false, false},
     {"bf16 [k, n]", 192, 320, 448, DT_BF16, DT_BF16, DT_F32, DT_BF16, true, false, false},
     {"bf16 to f32", 128, 640, 96, DT_BF16, DT_BF16, DT_F32, DT_F32, false, false, false},
+    {"bf16 in blocks", 72, 1120, 250, DT_BF16, DT_BF16, DT_F32, DT_BF16, false, false, false},
+    {"bf16 in strips", 201, 64, 400, DT_BF16, DT_BF16, DT_F32, DT_F32, false, true, true},
+    {"s8 sums in strips", 66, 128, 193, DT_S8, DT_S8, DT_S32, DT_S32, false, false, false},
+    {"s8 in blocks", 71, 2112, 50, DT_S8, DT_S8, DT_S32, DT_F32, false, true, true},
+    {"bf16 by s8 in blocks", 64, 1056, 97, DT_BF16, DT_S8, DT_F32, DT_BF16, false, false, true},
     {"bf16 sums", 64, 64, 64, DT_BF16, DT_BF16, DT_BF16, DT_BF16, false, false, false},
     {"f32", 100, 300, 200, DT_F32, DT_F32, DT_F32, DT_F32, false, false, false},
     {"s8 sums", 65, 300, 127, DT_S8, DT_S8, DT_S32, DT_S32, false, false, false},
@@ -100,6 +106,84 @@ TEST(kernels_product_agrees_plugin)
             ok = CHECK(trial.k.kernels64[e] == 0);
         kernels_trial_end(&trial, "", ok, bound(c));
     }
+    rig_close(&r);
+}
+
+// ---- x quantised in the call
+
+struct codes_case {
+    const char *name;
+    int64_t tokens, k, n;
+    const char *policy;
+};
+
+static const struct codes_case quantised[] = {
+    {"w8a8", 36, 128, 100, "w8a8"},
+    {"w8a8 in blocks", 40, 2112, 200, "w8a8"},
+    {"w8a8, few rows", 3, 64, 48, "w8a8"},
+    {"w8a8, odd", 35, 77, 51, "w8a8"},
+};
+
+// x [2, tokens, k] by a weight, as policies quantise both.
+static void build_quantised(struct module *m, const struct codes_case *c)
+{
+    struct module f32;
+    struct builder b;
+    module_init(&f32, m->arena, c->name);
+    builder_init(&b, &f32);
+    builder_scope(&b, "linear", "linear");
+    int x = build_parameter(&b, ROLE_INPUT, "x", SHAPE(DT_F32, 2, c->tokens, c->k), NULL);
+    x = builder_store(&b, build_binary_scalar(&b, OP_MULTIPLY, x, 1));
+    build_result(&b, "y", builder_store(&b, part_linear(&b, x, "w", c->n)));
+    kernels_apply(&b, c->policy, m);
+}
+
+// A call takes what is to be quantised, one operand fewer than with codes and their factors, and gives what the plain
+// program does, bit for bit.
+static void quantised_agrees(struct rig *r, size_t i, const char *isa)
+{
+    struct kernels_trial trial;
+    kernels_trial_begin(&trial, quantised[i].name);
+    build_quantised(&trial.m, &quantised[i]);
+    bool ok = kernels_run(r, &trial.m, NULL, (int)i + 1, &trial.k) &&
+              CHECK_INT(trial.k.chosen.count[KERNEL_PRODUCT], 1) && CHECK(trial.k.flop[0] == trial.k.flop[1]) &&
+              CHECK(memcmp(trial.k.plain, trial.k.kernels, (size_t)(trial.k.n * dtype_bits(trial.k.type) / 8)) == 0);
+    kernels_trial_end(&trial, isa, ok, 0);
+}
+
+TEST(kernels_product_quantises_plugin)
+{
+    kernels_each_isa(sizeof quantised / sizeof *quantised, quantised_agrees);
+}
+
+// Zeros stay zeros, and what is no number makes its row none; ties between codes go to the even one.
+TEST(kernels_product_quantises_edges_plugin)
+{
+    static float x[2 * 36 * 128];
+    struct rig r;
+    if (!kernels_rig_open(&r))
+        return;
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++)
+        x[i] = (float)((int)(i * 37 % 509) - 254) / 2; // the largest is 127: halves are ties
+    for (int k = 0; k < 128; k++)
+        x[5 * 128 + k] = 0, x[6 * 128 + k] = k == 100 ? NAN : 1, x[7 * 128 + k] = k == 3 ? INFINITY : 1;
+    struct kernels_trial trial;
+    kernels_trial_begin(&trial, "edges");
+    build_quantised(&trial.m, &quantised[0]);
+    static int8_t w[100 * 128];
+    static float scales[100];
+    for (size_t i = 0; i < sizeof w; i++)
+        w[i] = (int8_t)((int)(i * 31 % 255) - 127);
+    for (int i = 0; i < 100; i++)
+        scales[i] = 1 / (float)(i + 1);
+    if (kernels_run(&r, &trial.m, (const void *const[]){x, w, scales}, 0, &trial.k)) {
+        for (int64_t i = 0; i < trial.k.n; i++) {
+            int64_t row = i / 100;
+            double got = trial.k.kernels64[i];
+            CHECK(row == 6 || row == 7 ? isnan(got) : row == 5 ? got == 0 : got == trial.k.plain64[i]);
+        }
+    }
+    kernels_trial_end(&trial, "", true, 0);
     rig_close(&r);
 }
 
