@@ -29,6 +29,7 @@ static int compile(struct api_call *call, const char *workload, const struct ass
                               .layout = o->layout,
                               .precision = o->precision,
                               .no_evidence = o->no_evidence,
+                              .emulations = true,
                               .hash_plugin = true,
                               .plugin = o->plugin,
                               .timeout_s = o->timeout_s,

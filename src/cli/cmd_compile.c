@@ -50,6 +50,7 @@ static int run(struct cli *cli, struct error *err)
         .layout = cli_string(cli, "layout"),
         .precision = cli_string(cli, "precision"),
         .no_evidence = cli_flag(cli, "no-evidence"),
+        .emulations = true,
         .dump_cost = cli_flag(cli, "dump-cost"),
         .dump = cli_string(cli, "dump"),
         .plugin = cli_string(cli, "plugin"),

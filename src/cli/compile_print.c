@@ -312,6 +312,20 @@ static void floor_text(char out[FORMAT_MAX], double seconds)
         format_time(out, seconds);
 }
 
+static void emulations(struct cli *cli, const struct compile_case *k)
+{
+    for (size_t i = 0; i < k->n_emulations; i++) {
+        struct str s;
+        str_init(&s);
+        if (k->policy)
+            str_addf(&s, "Under %s ", k->policy);
+        str_add_terminal(&s, k->emulations[i].sentence, strlen(k->emulations[i].sentence));
+        say(cli, &s);
+        if (format_of(cli) == TABLE_TEXT)
+            str_add_char(&cli->out, '\n');
+    }
+}
+
 static void conclusion(struct cli *cli, const struct compile_case *k)
 {
     struct str s;
@@ -388,6 +402,8 @@ static int print_case(struct cli *cli, const struct compile *c, const struct com
         rc = product_table(cli, k, top, err);
     if (!rc)
         rc = collective_table(cli, k, err);
+    if (!rc)
+        emulations(cli, k);
     if (!rc)
         conclusion(cli, k);
     return rc;
@@ -632,6 +648,8 @@ static int print_cases(struct cli *cli, const struct compile *c, struct error *e
     int rc = show(cli, &t, err);
     if (rc)
         return rc;
+    for (size_t i = 0; i < c->n_cases; i++)
+        emulations(cli, &c->cases[i]);
     print_pipelines(cli, c);
     struct compile_request r;
     for (size_t i = 0; i < c->n_cases; i++) {

@@ -444,5 +444,10 @@ int compile_run(struct compile *c, struct error *err)
     threads_free(threads);
     if (r.error.code)
         return error_set(err, r.error.code, r.error.where, "%s", r.error.message);
-    return interrupt_check("compiling", err);
+    rc = interrupt_check("compiling", err);
+    for (size_t i = 0; i < c->n_cases && !rc && c->options.emulations; i++) {
+        if (c->cases[i].state == COMPILE_DONE)
+            rc = compile_case_emulations(c, &c->cases[i], err);
+    }
+    return rc;
 }

@@ -34,6 +34,7 @@ struct compile_job {
     const char *precision; // "default", "high" or "highest" for all products of a model; NULL: as it asks
     const char *layout;    // "tp", "dp=32,tp=8"; NULL: one device's program
     bool no_evidence;      // the final code is not dumped: faster, and no arithmetic and no floor
+    bool emulations;       // says what types that are emulated cost, which compiles products in bf16 beside them
     bool dump_cost;        // compile once more without the dump, to say what it costs
     const char *dump;      // a directory, which must not exist, that keeps what the compiler dumped; NULL: removed
     bool hash_plugin;      // for a document
@@ -69,6 +70,7 @@ struct compile_op {
     // Of one run.
     double flop;                    // of products
     enum dtype type;                // of the left operand of its products; DT_INVALID: none
+    enum dtype asked;               // the same as our module has it, which a GPU's compiler may widen
     double hbm_bytes;               // read from and written to the main memory
     double bundles;                 // of its code; NAN where there is no dump of it
     double iterations;              // of that code: the product of its iteration bounds
@@ -91,6 +93,15 @@ struct compile_op {
     double hops, contention; // of a permute: the longest way, and how many take the same link; 0: not known
     double wire_bytes;       // of the whole array
     const char *wire_reason; // why there is no wire time; NULL: there is
+};
+
+// A type that the target has no products of: the largest product of that type beside the same one in bf16.
+struct compile_emulation {
+    enum dtype type;
+    const struct compile_op *op;
+    int64_t batch, m, k, n;               // products of m x k by k x n; batch 0: it is no plain product
+    double bf16_bundles, bf16_iterations; // compiled by itself for the same target; NAN: not known
+    const char *sentence;                 // all of it in words
 };
 
 struct compile_group {
@@ -160,6 +171,8 @@ struct compile_case {
     size_t n_ops, cap_ops;
     struct compile_group *groups;
     size_t n_groups;
+    struct compile_emulation *emulations;
+    size_t n_emulations;
     struct chip_core core;
     bool has_core;
     double flop, hbm_bytes, prefetch_bytes;                     // of one run of the program on one device

@@ -49,8 +49,49 @@ static bool is_native(enum dtype type, const char *format)
     return strncmp(name, "f8", 2) == 0 && strncmp(format, "f8", 2) == 0;
 }
 
+// The type of a product as our module asks for it.
+static enum dtype asked(const struct compile_case *k, const struct compile_op *op)
+{
+    const struct module *m = k->module;
+    for (int i = 0; m && i < m->n_instructions; i++) {
+        const struct instruction *in = &m->instructions[i];
+        if ((in->op == OP_DOT || in->op == OP_CONVOLUTION) && strcmp(in->scope, op->scope) == 0)
+            return m->instructions[in->operands[0]].shape.dtype;
+    }
+    return op->type;
+}
+
+// On a GPU a product is a kernel of Triton's or a call of a library, and the optimised program says of which type.
+static int gpu_arithmetic(struct compile_case *k, struct compile_op *op, struct error *err)
+{
+    static const struct {
+        const char *begins, *is;
+    } kinds[] = {{"__triton", "a kernel of Triton's"},
+                 {"__cublas$lt$matmul$f8", "cuBLASLt's call for 8-bit floats"},
+                 {"__cublas$lt", "a call of cuBLASLt"},
+                 {"__cublas$gemm", "a call of cuBLAS"},
+                 {"__cudnn", "a call of cuDNN"}};
+    const char *is = NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !is; i++)
+        is = strncmp(op->strategy, kinds[i].begins, strlen(kinds[i].begins)) == 0 ? kinds[i].is : NULL;
+    op->asked = asked(k, op);
+    op->emulated = dtype_bits(op->type) > dtype_bits(op->asked);
+    const char *from = dtype_name(op->asked), *to = dtype_name(op->type);
+    if (op->emulated)
+        op->arithmetic =
+            arena_printf(&k->arena, err, "%s widened to %s first%s%s", from, to, is ? ", in " : "", is ? is : "");
+    else if (is)
+        op->arithmetic = arena_printf(&k->arena, err, "%s in %s (%s)", to, is, op->strategy);
+    else
+        return 0;
+    return op->arithmetic ? 0 : ERR_MEMORY;
+}
+
 int compile_case_arithmetic(struct compile_case *k, struct compile_op *op, struct error *err)
 {
+    op->asked = op->type;
+    if (!k->target.chip->is_tpu)
+        return gpu_arithmetic(k, op, err);
     const struct llo_matrix *m = op->code ? main_format(op->code) : NULL;
     if (!m || !k->has_core)
         return 0;

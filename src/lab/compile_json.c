@@ -254,6 +254,35 @@ static void write_pipelines(const struct compile *c, struct jw *w)
     jw_array_end(w);
 }
 
+static void write_emulations(const struct compile_case *k, struct jw *w)
+{
+    jw_key(w, "emulated");
+    jw_array(w);
+    for (size_t i = 0; i < k->n_emulations; i++) {
+        const struct compile_emulation *e = &k->emulations[i];
+        const double extents[] = {(double)e->batch, (double)e->m, (double)e->k, (double)e->n};
+        double cycles = e->op->bundles * e->op->iterations, bf16 = e->bf16_bundles * e->bf16_iterations;
+        jw_object(w);
+        jw_kv_string(w, "type", dtype_name(e->type));
+        jw_kv_string(w, "operation", e->op->name);
+        jw_key(w, "extents");
+        jw_array(w);
+        for (size_t d = 0; e->batch && d < sizeof extents / sizeof *extents; d++)
+            jw_double(w, extents[d]);
+        jw_array_end(w);
+        jw_kv_double(w, "bundles", e->op->bundles);
+        jw_kv_double(w, "iterations", e->op->code ? e->op->iterations : NAN);
+        jw_kv_double(w, "bf16_bundles", e->bf16_bundles);
+        jw_kv_double(w, "bf16_iterations", e->bf16_iterations);
+        quantity_json_derived(w, "times", cycles / bf16, "1",
+                              isnan(cycles / bf16) ? "both products' final code is needed"
+                                                   : "bundles x iterations, over those of the same product in bf16");
+        jw_kv_string(w, "sentence", e->sentence);
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+}
+
 static void write_requests(const struct compile *c, struct jw *w)
 {
     struct compile_request r;
@@ -328,6 +357,7 @@ static void write_case(const struct compile_case *k, struct jw *w)
         jw_kv_string(w, "fingerprint", k->fingerprint);
         write_times(k, w);
         write_floor(k, w);
+        write_emulations(k, w);
         write_groups(k, w);
         jw_key(w, "operations");
         jw_array(w);

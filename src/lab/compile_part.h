@@ -36,6 +36,8 @@ int compile_case_schedule(struct compile_case *k, const struct worker_executable
                           struct error *err);
 // The words for how an operation's products are made, and how often they pass through the matrix units.
 int compile_case_arithmetic(struct compile_case *k, struct compile_op *op, struct error *err);
+// What emulated types cost: the case's emulations. Compiles what is not known of earlier cases.
+int compile_case_emulations(const struct compile *c, struct compile_case *k, struct error *err);
 // Floors, groups, totals and the prediction.
 int compile_case_floors(const struct compile *c, struct compile_case *k, struct error *err);
 

@@ -168,6 +168,60 @@ TEST(lab_compile_plugin_eight_bit_floats)
     CHECK(cycles[0][1] < cycles[2][1] && cycles[1][1] < cycles[2][1]);
 }
 
+// What is emulated is said with both counts: e4m3fn takes 7.5 times the bundles of bf16 on v6e; on tpu7x it is native.
+TEST(lab_compile_plugin_emulation)
+{
+    static const char *const targets[] = {"v6e", "tpu7x"};
+    struct asked a;
+    struct compile_job o = {
+        .workload = "gemm:1024x1024x1024:f8e4m3fn", .targets = targets, .n_targets = 2, .emulations = true};
+    if (!ask(&a, &o))
+        return;
+    const struct compile_case *k = &a.c.cases[0];
+    REQUIRE(k->n_emulations == 1);
+    const struct compile_emulation *e = &k->emulations[0];
+    CHECK_INT(e->type, DT_F8E4M3FN);
+    CHECK(e->batch == 1 && e->m == 1024 && e->k == 1024 && e->n == 1024);
+    CHECK_NEAR(e->op->bundles * e->op->iterations, 32608, 0); // as docs/compile.md has them, of libtpu 0.0.52
+    CHECK_NEAR(e->bf16_bundles * e->bf16_iterations, 4355, 0);
+    CHECK(strstr(e->sentence, "emulated on v6e") && strstr(e->sentence, "7.5 times as many"));
+    CHECK(strstr(e->sentence, "32608 bundles") && strstr(e->sentence, "4355"));
+    CHECK_INT(a.c.cases[1].n_emulations, 0);
+    done(&a);
+    // Passes are an emulation, too; one pass is none.
+    o.workload = "gemm:256x384x512:f32";
+    o.n_targets = 1;
+    if (!ask(&a, &o))
+        return;
+    REQUIRE(a.c.cases[0].n_emulations == 1);
+    e = &a.c.cases[0].emulations[0];
+    CHECK(e->m == 256 && e->k == 384 && e->n == 512);
+    CHECK(strstr(e->sentence, "f32 is made of passes over its bf16 parts"));
+    CHECK(e->op->bundles * e->op->iterations > 2 * e->bf16_bundles * e->bf16_iterations);
+    done(&a);
+    o.precision = "default";
+    if (!ask(&a, &o))
+        return;
+    CHECK_INT(a.c.cases[0].n_emulations, 0);
+    done(&a);
+    // Several products side by side, as attention has them.
+    o = (struct compile_job){.workload =
+                                 program("batched", "module @b { func.func public @main(%a: tensor<4x128x256xf16>, %b: "
+                                                    "tensor<4x256x384xf16>) -> tensor<4x128x384xf32> {\n"
+                                                    "  %0 = stablehlo.dot_general %a, %b, batching_dims = [0] x [0], "
+                                                    "contracting_dims = [2] x [1] : (tensor<4x128x256xf16>, "
+                                                    "tensor<4x256x384xf16>) -> tensor<4x128x384xf32>\n"
+                                                    "  return %0 : tensor<4x128x384xf32>\n} }\n"),
+                             .emulations = true};
+    if (!ask(&a, &o))
+        return;
+    REQUIRE(a.c.cases[0].n_emulations == 1);
+    e = &a.c.cases[0].emulations[0];
+    CHECK(e->batch == 4 && e->m == 128 && e->k == 256 && e->n == 384);
+    CHECK(e->bf16_bundles > 0 && strstr(e->sentence, "4 times"));
+    done(&a);
+}
+
 TEST(lab_compile_plugin_block_over_eight)
 {
     struct asked a;
@@ -439,6 +493,45 @@ TEST(lab_compile_plugin_request_decoder)
                    0);
     }
     CHECK(a.c.cases[2].weight_bytes < a.c.cases[0].weight_bytes);
+    done(&a);
+}
+
+// 8-bit floats on GPUs: H100 multiplies them, in a kernel of Triton's; for those before it they are widened.
+TEST(lab_compile_plugin_gpu_eight_bit_floats)
+{
+    static char path[1024];
+    static const char *const targets[] = {"h100", "a100"}, *const no_triton[] = {"xla_gpu_enable_triton_gemm=false"};
+    struct asked a;
+    struct compile_job o = {
+        .workload = "gemm:512x512x512:f8e4m3fn", .targets = targets, .n_targets = 2, .emulations = true};
+    snprintf(path, sizeof path, "%s/third_party/pjrt-gpu/xla_cuda_plugin.so", test_top());
+    if (!file_exists(path)) {
+        test_skip("the CUDA plugin is not here (make gpu fetches it)");
+        return;
+    }
+    if (!ask_plugin(&a, &o, path))
+        return;
+    const struct compile_op *h100 = product(&a.c.cases[0]), *a100 = product(&a.c.cases[1]);
+    REQUIRE(h100 && h100->arithmetic && a100 && a100->arithmetic);
+    CHECK_INT(h100->type, DT_F8E4M3FN);
+    CHECK(!h100->emulated && strstr(h100->arithmetic, "f8e4m3fn in a kernel of Triton's"));
+    CHECK_INT(a100->asked, DT_F8E4M3FN);
+    CHECK_INT(a100->type, DT_F16);
+    CHECK(a100->emulated && strstr(a100->arithmetic, "f8e4m3fn widened to f16 first"));
+    CHECK_INT(a.c.cases[0].n_emulations, 0);
+    REQUIRE(a.c.cases[1].n_emulations == 1);
+    CHECK(strstr(a.c.cases[1].emulations[0].sentence, "emulated on a100"));
+    CHECK(isnan(a.c.cases[1].emulations[0].bf16_bundles));
+    done(&a);
+    // The library's call for a product without scales is none for 8 bits.
+    o.n_targets = 1;
+    o.flags = no_triton;
+    o.n_flags = 1;
+    if (!ask_plugin(&a, &o, path))
+        return;
+    h100 = product(&a.c.cases[0]);
+    REQUIRE(h100 && h100->arithmetic);
+    CHECK(h100->emulated && h100->type == DT_F16 && strstr(h100->arithmetic, "in a call of cuBLASLt"));
     done(&a);
 }
 
