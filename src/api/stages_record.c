@@ -56,7 +56,7 @@ int stages_record(struct stages *s, const struct stages_options *o, const struct
                                       .html = report_stages_html};
     int rc = evidence_config(&evidence, record, err);
     if (!rc)
-        rc = stages_run(s, o, progress, err);
+        rc = stages_run(s, o, record, progress, err);
     char path[1024];
     if (!rc)
         rc = write_outputs(s, record, "outputs.safetensors", path, err);
@@ -151,7 +151,7 @@ int stages_compare_record(const struct stages_options *o, const struct stages_de
         one.klein.worker.device = devices[i].device;
         if (devices[i].threads)
             one.klein.worker.threads = devices[i].threads;
-        rc = stages_run(&s, &one, progress, err);
+        rc = stages_run(&s, &one, record, progress, err);
         if (!rc)
             rc = keep_side(&s, i, devices[i].name, record, &of.sides[i], err);
         stages_release(&s);

@@ -94,7 +94,7 @@ static struct ring *claim_ring(void)
 
 struct span_open span_begin(uint32_t name)
 {
-    return (struct span_open){.start_ns = clock_ns(), .name = name};
+    return (struct span_open){.start_ns = clock_ns(), .name = name, .of = -1};
 }
 
 void span_end(struct span_open s)
@@ -112,7 +112,7 @@ void span_end(struct span_open s)
         atomic_fetch_add_explicit(&r->dropped, 1, memory_order_relaxed);
         return;
     }
-    r->slots[at & (SPAN_RING_SLOTS - 1)] = (struct span){s.start_ns, end_ns, s.name, own_tid};
+    r->slots[at & (SPAN_RING_SLOTS - 1)] = (struct span){s.start_ns, end_ns, s.name, own_tid, s.of};
     atomic_store_explicit(&r->written, at + 1, memory_order_release);
 }
 

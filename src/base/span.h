@@ -14,6 +14,7 @@ struct span {
     uint64_t start_ns, end_ns; // CLOCK_MONOTONIC
     uint32_t name;             // span_name gives its text
     uint32_t tid;              // of the kernel
+    int32_t of;                // which of several it was done to, as who began it says; -1: it does not
 };
 
 // The id of a name, which must be a literal (it is kept by address). The same text gives the same id. 0 ("?") when the
@@ -25,6 +26,7 @@ const char *span_name(uint32_t id);
 struct span_open {
     uint64_t start_ns;
     uint32_t name;
+    int32_t of;
 };
 struct span_open span_begin(uint32_t name);
 void span_end(struct span_open s);

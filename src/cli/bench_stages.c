@@ -17,8 +17,7 @@ struct call {
 
 int bench_stages_asked(const struct cli *cli, bool *asked, struct error *err)
 {
-    static const char *const theirs[] = {"--calibrate",   "--against", "--text", "--seq",
-                                         "--weight-args", "--inputs",  "--trace"};
+    static const char *const theirs[] = {"--calibrate", "--against", "--text", "--seq", "--weight-args", "--inputs"};
     static const char *const ours[] = {"--height",    "--width",    "--steps",     "--prompt",
                                        "--tokenizer", "--requests", "--calib-size"};
     *asked = cli_given(cli, "stages");
@@ -75,6 +74,7 @@ static int read_options(struct cli *cli, struct stages_options *o, struct error 
     o->requests = cli_int(cli, "requests", 2);
     o->warmup = cli_int(cli, "warmup", -1);
     o->calib_size = cli_int(cli, "calib-size", STAGES_CALIB_SIZE);
+    o->trace = cli_flag(cli, "trace");
     int rc = stages_weights(o->workload, cli_string(cli, "weights"), &cli->arena, &k->weights.weights, err);
     if (!rc && cli_given(cli, "policy"))
         rc = one_of(cli, "--policy", &k->policy, err);

@@ -489,7 +489,7 @@ static const struct option options[] = {
     OPTION_INPUTS,
     OPTION_SAMPLES("30"),
     OPTION_WARMUP,
-    OPTION_TRACE("the workload"),
+    OPTION_TRACE("the workload, with --stages of one more run of each thing that is timed"),
     {.name = "stages",
      .kind = OPTION_STRINGS,
      .argument = "LIST",

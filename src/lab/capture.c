@@ -140,6 +140,23 @@ static int run_steps(struct stepping *t, struct error *err)
 
 // ---- The profile
 
+// What a profile of our own is made of.
+struct profile {
+    struct worker *worker;
+    struct capture *c;
+    struct xwrite_event *own; // what this process did
+    size_t n_own;
+    uint64_t start_ns, end_ns;
+    const struct worker_executable *const *known; // programs whose HLO is there
+    size_t n_known;
+    bool labels;                     // programs are called as when they were compiled, not by their module
+    struct xwrite_program *programs; // that ran
+    size_t n_programs;
+    const struct str *buffers; // of the first one
+    struct worker_span *spans;
+    size_t n_spans;
+};
+
 struct lines {
     struct xwrite_line *items;
     size_t n;
@@ -157,35 +174,84 @@ static bool is_ours(const struct worker_span *s)
     return strcmp(s->name, "spans") == 0 || strncmp(s->name, "profile ", 8) == 0;
 }
 
-// The two lines that no thread of the worker has: what this process waited for, and the program's runs, which stand
-// alone on theirs, so that nothing that is nested in them takes their time.
-static int first_lines(struct stepping *t, size_t room, struct lines *l, struct error *err)
+static struct slice optimized_of(const struct worker_executable *e)
 {
-    struct arena *a = &t->c->arena;
-    int pid = worker_info(t->s->worker)->pid;
-    l->items[0] =
-        (struct xwrite_line){getpid(), arena_printf(a, err, "assay/%d", (int)getpid()), t->own, 2 * t->s->steps};
+    return (struct slice){(const uint8_t *)e->optimized, e->optimized_length};
+}
+
+bool capture_is_run(const struct worker_span *s)
+{
+    return strcmp(s->name, CAPTURE_RUN_SPAN) == 0;
+}
+
+static const struct xwrite_program *program_of(const struct profile *p, const struct worker_span *s)
+{
+    for (size_t i = 0; i < p->n_programs; i++) {
+        if (p->programs[i].id == (uint64_t)s->of + 1)
+            return &p->programs[i];
+    }
+    return NULL;
+}
+
+static int add_program(struct profile *p, int id, struct error *err)
+{
+    struct slice optimized = {0};
+    for (size_t i = 0; i < p->n_known; i++) {
+        if (p->known[i]->id == id)
+            optimized = optimized_of(p->known[i]);
+    }
+    struct xwrite_program *to = &p->programs[p->n_programs++];
+    int rc = capture_program(to, (uint64_t)id + 1, optimized, &p->c->arena, err);
+    if (!rc && (p->labels || !optimized.size))
+        to->name = arena_strdup(&p->c->arena, worker_program_name(p->worker, id), err);
+    return to->name ? rc : ERR_MEMORY;
+}
+
+// Those that are known come first, then what else ran.
+static int find_programs(struct profile *p, struct error *err)
+{
+    int rc = 0;
+    p->programs = arena_new(&p->c->arena, struct xwrite_program, p->n_known + p->n_spans + 1, err);
+    if (!p->programs)
+        return ERR_MEMORY;
+    for (size_t i = 0; i < p->n_known && !rc; i++)
+        rc = add_program(p, p->known[i]->id, err);
+    for (size_t i = 0; i < p->n_spans && !rc; i++) {
+        if (capture_is_run(&p->spans[i]) && !program_of(p, &p->spans[i]))
+            rc = add_program(p, p->spans[i].of, err);
+    }
+    if (!rc && p->n_programs)
+        p->programs[0].buffers = (struct slice){(const uint8_t *)p->buffers->text, p->buffers->length};
+    return rc;
+}
+
+// The two lines that no thread of the worker has: what this process waited for, and the programs' runs, which stand
+// alone on theirs, so that nothing that is nested in them takes their time.
+static int first_lines(struct profile *p, struct lines *l, struct error *err)
+{
+    struct arena *a = &p->c->arena;
+    int pid = worker_info(p->worker)->pid;
+    l->items[0] = (struct xwrite_line){getpid(), arena_printf(a, err, "assay/%d", (int)getpid()), p->own, p->n_own};
     l->items[1] = (struct xwrite_line){-pid, arena_printf(a, err, "programs/%d", pid),
-                                       arena_new(a, struct xwrite_event, room, err), 0};
+                                       arena_new(a, struct xwrite_event, p->n_spans, err), 0};
     l->n = 2;
     return l->items[0].name && l->items[1].name && l->items[1].events ? 0 : ERR_MEMORY;
 }
 
 // All lines; brings the spans in order of their threads.
-static int make_lines(struct stepping *t, struct worker_span *spans, size_t n, const struct xwrite_program *p,
-                      struct lines *l, struct error *err)
+static int make_lines(struct profile *p, struct lines *l, struct error *err)
 {
-    struct arena *a = &t->c->arena;
-    struct xwrite_event *events = arena_new(a, struct xwrite_event, n, err);
-    l->items = arena_new(a, struct xwrite_line, n + 2, err);
-    int rc = events && l->items ? first_lines(t, n, l, err) : ERR_MEMORY;
+    struct arena *a = &p->c->arena;
+    struct xwrite_event *events = arena_new(a, struct xwrite_event, p->n_spans, err);
+    l->items = arena_new(a, struct xwrite_line, p->n_spans + 2, err);
+    int rc = events && l->items ? first_lines(p, l, err) : ERR_MEMORY;
     if (rc)
         return rc;
-    if (n)
-        qsort(spans, n, sizeof *spans, by_thread);
+    if (p->n_spans)
+        qsort(p->spans, p->n_spans, sizeof *p->spans, by_thread);
     struct xwrite_line *runs = &l->items[1], *line = runs;
-    for (size_t i = 0; i < n; i++) {
-        const struct worker_span *s = &spans[i];
+    for (size_t i = 0; i < p->n_spans; i++) {
+        const struct worker_span *s = &p->spans[i];
         if (is_ours(s))
             continue;
         if (line == runs || line->id != s->tid) {
@@ -196,46 +262,35 @@ static int make_lines(struct stepping *t, struct worker_span *spans, size_t n, c
         }
         *events++ = (struct xwrite_event){s->name, s->start_ns, s->end_ns, -1, NULL};
         line->n_events++;
-        if (strcmp(s->name, CAPTURE_RUN_SPAN) == 0)
-            runs->events[runs->n_events++] = (struct xwrite_event){p->name, s->start_ns, s->end_ns, -1, p};
+        if (capture_is_run(s)) {
+            const struct xwrite_program *of = program_of(p, s);
+            runs->events[runs->n_events++] = (struct xwrite_event){of->name, s->start_ns, s->end_ns, -1, of};
+        }
     }
     return 0;
 }
 
-static struct slice optimized_of(const struct worker_executable *e)
+static int make_profile(struct profile *p, struct error *err)
 {
-    return (struct slice){(const uint8_t *)e->optimized, e->optimized_length};
-}
-
-static int make_profile(struct stepping *t, struct worker_span *spans, size_t n, const struct str *buffers,
-                        struct error *err)
-{
-    const struct worker_executable *e = t->s->program;
-    struct capture *c = t->c;
+    struct capture *c = p->c;
     struct xspace_contents contents = {.events = 0};
-    struct xwrite_program program;
     struct lines lines = {0};
     char host[TRACE_HOST_MAX];
-    int rc = capture_program(&program, (uint64_t)e->id + 1, optimized_of(e), &c->arena, err);
-    program.buffers = (struct slice){(const uint8_t *)buffers->text, buffers->length};
+    int rc = find_programs(p, err);
     if (!rc)
-        rc = make_lines(t, spans, n, &program, &lines, err);
+        rc = make_lines(p, &lines, err);
     if (rc)
         return rc;
-    for (size_t i = 0; i < n && t->s->whole; i++) {
-        if (spans[i].start_ns < t->start_ns)
-            t->start_ns = spans[i].start_ns;
-    }
     trace_host_name(host);
-    c->epoch_ns = capture_epoch_ns(t->start_ns);
+    c->epoch_ns = capture_epoch_ns(p->start_ns);
     struct xwrite_space s = {.host = host,
                              .lines = lines.items,
                              .n_lines = lines.n,
-                             .programs = &program,
-                             .n_programs = 1,
+                             .programs = p->programs,
+                             .n_programs = p->n_programs,
                              .warning = c->without_buffers,
-                             .start_ns = t->start_ns,
-                             .end_ns = t->end_ns,
+                             .start_ns = p->start_ns,
+                             .end_ns = p->end_ns,
                              .epoch_ns = c->epoch_ns};
     rc = c->from_plugin ? xspace_append(&c->space, &s, (int)getpid(), err) : xspace_write(&c->space, &s, err);
     if (!rc)
@@ -271,35 +326,85 @@ static int find_buffers(struct stepping *t, struct capture_buffers *b, struct er
     return c->without_buffers ? 0 : ERR_MEMORY;
 }
 
-int capture_run(struct capture *c, const struct capture_steps *steps, struct error *err)
+static void begin(struct capture *c)
 {
-    struct stepping t = {.s = steps, .c = c};
-    struct capture_buffers buffers = {.reason = ""};
-    struct worker_span *spans = NULL;
-    size_t n = 0;
     *c = (struct capture){0};
     str_init(&c->space);
     str_init(&c->result);
     arena_init(&c->arena);
+}
+
+// Behind the work, which ended with rc: what the plugin's profiler and the worker recorded of it.
+static int collect(struct capture *c, struct worker *w, struct profile *p, int rc, struct error *err)
+{
+    if (c->from_plugin && !worker_failure(w)) {
+        struct error ignored = {0};
+        int failed = worker_profile_collect(w, &c->space, rc ? &ignored : err);
+        rc = rc ? rc : failed;
+    }
+    return rc ? rc : worker_spans(w, &p->spans, &p->n_spans, &c->dropped, err);
+}
+
+int capture_run(struct capture *c, const struct capture_steps *steps, struct error *err)
+{
+    struct stepping t = {.s = steps, .c = c};
+    struct capture_buffers buffers = {.reason = ""};
+    const struct worker_executable *const known[] = {steps->program};
+    struct profile p = {.worker = steps->worker, .c = c, .known = known, .n_known = 1, .buffers = &buffers.assignment};
+    begin(c);
     int rc = steps->whole ? 0 : forget_spans(steps->worker, err);
     if (!rc)
         rc = worker_profile_start(steps->worker, &c->from_plugin, err);
     if (rc)
         return rc;
-    rc = run_steps(&t, err);
-    if (c->from_plugin && !worker_failure(steps->worker)) {
-        struct error ignored = {0};
-        int failed = worker_profile_collect(steps->worker, &c->space, rc ? &ignored : err);
-        rc = rc ? rc : failed;
-    }
-    if (!rc)
-        rc = worker_spans(steps->worker, &spans, &n, &c->dropped, err);
+    rc = collect(c, steps->worker, &p, run_steps(&t, err), err);
     if (!rc)
         rc = find_buffers(&t, &buffers, err);
+    p.own = t.own;
+    p.n_own = 2 * steps->steps;
+    p.start_ns = t.start_ns;
+    p.end_ns = t.end_ns;
+    for (size_t i = 0; i < p.n_spans && steps->whole; i++) {
+        if (p.spans[i].start_ns < p.start_ns)
+            p.start_ns = p.spans[i].start_ns;
+    }
     if (!rc)
-        rc = make_profile(&t, spans, n, &buffers.assignment, err);
+        rc = make_profile(&p, err);
     capture_buffers_release(&buffers);
-    free(spans);
+    free(p.spans);
+    return rc;
+}
+
+int capture_call(struct capture *c, const struct capture_work *work, double *ns, struct worker_span **spans, size_t *n,
+                 struct error *err)
+{
+    const struct str none = {0};
+    struct profile p = {.worker = work->worker, .c = c, .labels = true, .buffers = &none};
+    begin(c);
+    *spans = NULL;
+    *n = 0;
+    int rc = forget_spans(work->worker, err);
+    if (!rc)
+        rc = worker_profile_start(work->worker, &c->from_plugin, err);
+    if (rc)
+        return rc;
+    p.start_ns = clock_ns();
+    rc = work->call(work->context, ns, err);
+    p.end_ns = clock_ns();
+    rc = collect(c, work->worker, &p, rc, err);
+    struct xwrite_event own[] = {{CAPTURE_STEP, p.start_ns, p.end_ns, 0, NULL},
+                                 {work->name, p.start_ns, p.end_ns, -1, NULL}};
+    p.own = own;
+    p.n_own = 2;
+    const struct worker_executable *known[CAPTURE_PROGRAMS];
+    if (!rc && work->programs)
+        p.n_known = work->programs(work->context, known);
+    p.known = known;
+    c->without_buffers = "the profile is without the buffers of the programs, which are not compiled again for them";
+    if (!rc)
+        rc = make_profile(&p, err);
+    *spans = p.spans;
+    *n = p.n_spans;
     return rc;
 }
 

@@ -44,6 +44,25 @@ struct capture {
 int capture_run(struct capture *c, const struct capture_steps *steps, struct error *err);
 void capture_release(struct capture *c);
 
+// Anything that runs programs of one worker, once.
+enum { CAPTURE_PROGRAMS = 16 };
+struct capture_work {
+    struct worker *worker;
+    const char *name;                                          // it stands inside the one step
+    int (*call)(void *context, double *ns, struct error *err); // does it; *ns is its time
+    void *context;
+    // Programs that still are there after the call, compiled with want_optimized, and how many; NULL: none. Their HLO
+    // is in the profile.
+    size_t (*programs)(void *context, const struct worker_executable *out[CAPTURE_PROGRAMS]);
+};
+
+// capture_run of a call. The profile is without buffers. *spans (malloc'd, the caller's also after an error) is what
+// the worker did meanwhile, by threads. Release c in any case.
+int capture_call(struct capture *c, const struct capture_work *work, double *ns, struct worker_span **spans, size_t *n,
+                 struct error *err);
+// Whether a span is that of a program's run.
+bool capture_is_run(const struct worker_span *s);
+
 enum { CAPTURE_STEPS = 5 }; // of a command that has other things to do
 
 // CAPTURE_STEPS steps of a subject whose inputs are set and which has run. Borrows from it.

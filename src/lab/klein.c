@@ -95,7 +95,7 @@ static int compile(struct klein *k, enum klein_part part, struct error *err)
 {
     if (k->stages[part].compiled)
         return 0;
-    int rc = stage_compile(&k->stages[part], k->worker, klein_part_name(part), &k->modules[part], err);
+    int rc = stage_compile(&k->stages[part], k->worker, klein_part_name(part), &k->modules[part], k->traced, err);
     if (!rc) {
         k->figures[part].compile_ns = k->stages[part].program.compile_ns;
         k->figures[part].temporary_bytes = stage_temporary_bytes(&k->stages[part]);
@@ -211,6 +211,7 @@ static int set_sizes(struct klein *k, const struct klein_options *o, struct erro
     k->width = o->width;
     k->batch = o->batch ? o->batch : 1;
     k->serving = o->serving;
+    k->traced = o->traced;
     k->sampler = o->sampler;
     if (!rc && (k->batch < 1 || k->batch > KLEIN_MAX_BATCH))
         rc = error_set(err, ERR_USAGE, "--batch", "must be from 1 to %d, not %" PRId64, KLEIN_MAX_BATCH, k->batch);

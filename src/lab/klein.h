@@ -50,6 +50,7 @@ struct klein_options {
     int n_references;
     int64_t references[KLEIN_MAX_REFERENCES][2]; // height and width in pixels, multiples of 16
     int64_t memory_bytes;                        // that may be used; 0: what the host has free
+    bool traced;                                 // programs keep what the compiler left of them, for profiles
 };
 
 // What a part has cost so far. Times of the last time it was done.
@@ -73,6 +74,7 @@ struct klein {
     struct worker *worker;
     const char *device; // kind of the device
     enum klein_serving serving;
+    bool traced;
     enum flux2_sampler sampler;
     int64_t height, width, rows, columns, batch;
     double guidance;

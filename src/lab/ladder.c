@@ -199,7 +199,7 @@ static int run_stage(struct ladder *l, const char *program, struct module *m, co
     int *outputs = arena_new(m->arena, int, m->n_results, err);
     if (!outputs)
         return ERR_MEMORY;
-    int rc = stage_compile(&s, l->worker, program, m, err);
+    int rc = stage_compile(&s, l->worker, program, m, false, err);
     if (!rc)
         rc = stage_load(&s, weights, err);
     if (!rc)

@@ -16,7 +16,8 @@ const struct shape *stage_result(const struct stage *s, int i)
     return &s->module->instructions[s->module->results[i]].shape;
 }
 
-int stage_compile(struct stage *s, struct worker *w, const char *name, struct module *m, struct error *err)
+int stage_compile(struct stage *s, struct worker *w, const char *name, struct module *m, bool want_optimized,
+                  struct error *err)
 {
     memset(s, 0, sizeof *s);
     arena_init(&s->arena);
@@ -33,7 +34,8 @@ int stage_compile(struct stage *s, struct worker *w, const char *name, struct mo
     struct str text;
     struct worker_program source;
     str_init(&text);
-    int rc = device_module_compile(w, &s->arena, m, name, false, &s->kernels, &text, &source, &s->program, err);
+    int rc =
+        device_module_compile(w, &s->arena, m, name, want_optimized, &s->kernels, &text, &source, &s->program, err);
     s->compiled = !rc;
     str_release(&text);
     return rc;

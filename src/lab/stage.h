@@ -23,8 +23,9 @@ struct stage {
 };
 
 // Compiles the module as it is: the one place where a pipeline's programs are made. After an
-// error stage_release may be called all the same.
-int stage_compile(struct stage *s, struct worker *w, const char *name, struct module *m, struct error *err);
+// error stage_release may be called all the same. `want_optimized`: with what the compiler left of it, for profiles.
+int stage_compile(struct stage *s, struct worker *w, const char *name, struct module *m, bool want_optimized,
+                  struct error *err);
 // Forgets the program, weights and inputs included, and frees them in the worker while that lives.
 void stage_release(struct stage *s);
 // Every weight from the checkpoint: read where it lies where that can be, else made. `stage_drop` gives them back.

@@ -106,7 +106,23 @@ bool stages_f32_is_bf16(double f32_flop_per_s, double f32_error, double bf16_flo
 static int run_once(void *context, double *ns, struct error *err)
 {
     const struct stages_program *p = context;
-    return worker_time(p->worker, p->id, p->args, p->n_args, 1, ns, err);
+    return worker_time(p->worker, p->executable->id, p->args, p->n_args, 1, ns, err);
+}
+
+// The same as a run that leaves spans, which timed ones do not.
+static int run_for_trace(void *context, double *ns, struct error *err)
+{
+    const struct stages_program *p = context;
+    size_t n = p->executable->n_devices * p->executable->n_outputs;
+    int *outputs = malloc((n + 1) * sizeof *outputs);
+    uint64_t took = 0;
+    int rc = outputs ? worker_execute(p->worker, p->executable->id, p->args, p->n_args, outputs, n, &took, err)
+                     : error_set(err, ERR_MEMORY, NULL, "no memory for %zu outputs", n);
+    *ns = (double)took;
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = worker_free(p->worker, outputs[i], err);
+    free(outputs);
+    return rc;
 }
 
 // Three flat runs, or three seconds of them: what is timed here takes from milliseconds to minutes.
@@ -119,7 +135,7 @@ static struct measure_warmup_policy warmup_of(const struct stages_options *o)
     return p;
 }
 
-int stages_sample(struct stages *s, struct stages_series *to, int64_t samples, bool warms, stages_call *call,
+static int sample(struct stages *s, struct stages_series *to, int64_t samples, bool warms, stages_call *call,
                   void *context, const char *what, const struct progress *progress, struct error *err)
 {
     double ns;
@@ -156,7 +172,20 @@ int stages_sample(struct stages *s, struct stages_series *to, int64_t samples, b
 int stages_time(struct stages *s, struct stages_series *to, const struct stages_program *p, const char *what,
                 const struct progress *progress, struct error *err)
 {
-    return stages_sample(s, to, s->options->samples, true, run_once, (void *)(uintptr_t)p, what, progress, err);
+    void *context = (void *)(uintptr_t)p;
+    int rc = sample(s, to, s->options->samples, true, run_once, context, what, progress, err);
+    if (!rc && s->options->trace)
+        rc = stages_traced(s, to, p->worker, p, run_for_trace, context, what, progress, err);
+    return rc;
+}
+
+int stages_sample(struct stages *s, struct stages_series *to, int64_t samples, bool warms, stages_call *call,
+                  void *context, const char *what, const struct progress *progress, struct error *err)
+{
+    int rc = sample(s, to, samples, warms, call, context, what, progress, err);
+    if (!rc && s->options->trace)
+        rc = stages_traced(s, to, s->klein.worker, NULL, call, context, what, progress, err);
+    return rc;
 }
 
 // ---- inputs and outputs
@@ -192,6 +221,7 @@ int stages_open(struct stages *s, enum klein_serving serving, bool lazy, const s
         return 0;
     stages_close(s);
     o.serving = serving;
+    o.traced = s->options->trace;
     o.lazy = lazy;
     s->opened = true;
     int rc = klein_open(k, &o, progress, err);
@@ -327,9 +357,11 @@ int stages_check(const struct stages_options *o, struct error *err)
     return rc;
 }
 
-int stages_run(struct stages *s, const struct stages_options *o, const struct progress *progress, struct error *err)
+int stages_run(struct stages *s, const struct stages_options *o, struct record *record, const struct progress *progress,
+               struct error *err)
 {
     begin(s, o);
+    s->record = record;
     int rc = read_model(s, err);
     if (!rc)
         rc = identify(s, err);

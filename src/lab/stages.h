@@ -9,8 +9,10 @@
 #include "ir/precision.h"
 #include "lab/klein.h"
 #include "lab/measure.h"
+#include "lab/stages_trace.h"
 #include "models/prompt.h"
 #include "plan/roofline.h"
+#include "record/record.h"
 
 enum stages_kind {
     STAGES_COLD,     // a request with nothing loaded: files from the disk, programs compiled in turn
@@ -45,6 +47,7 @@ struct stages_options {
     int64_t requests; // of cold and staged ones, after the first
     int64_t warmup;   // -1: until flat
     int64_t calib_size;
+    bool trace; // behind the samples of each thing one more run is made and traced
 };
 
 // Times of one thing. The first call is apart: it is the one after the compilation, unless the programs have run
@@ -56,6 +59,7 @@ struct stages_series {
     size_t n;
     struct measure_warmup warmup;
     struct measure_summary ms;
+    struct stages_trace trace; // of one more run
 };
 
 // ---- products
@@ -179,6 +183,7 @@ int stages_parity_of(const float *a, const float *b, size_t n, bool image, struc
 struct stages {
     struct arena arena;
     const struct stages_options *options;
+    struct record *record; // that profiles go into
     struct klein klein;
     bool opened;
     char device[128], plugin_sha256[65];
@@ -228,8 +233,9 @@ int stages_loop_module(const struct klein *k, struct module *to, int **from, str
 // memory for the most that any stage needs (ERR_MEMORY, with the figure).
 int stages_check(const struct stages_options *o, struct error *err);
 // Runs the stages that are wanted: products first, then cold, staged and resident requests, then the modules. `o` must
-// outlive s. stages_release in any case.
-int stages_run(struct stages *s, const struct stages_options *o, const struct progress *progress, struct error *err);
+// outlive s; profiles go into the record, which may be NULL without o->trace. stages_release in any case.
+int stages_run(struct stages *s, const struct stages_options *o, struct record *record, const struct progress *progress,
+               struct error *err);
 void stages_release(struct stages *s);
 // One f32 tensor for each output, as a safetensors file.
 int stages_outputs_write(const struct stages *s, const char *path, struct error *err);

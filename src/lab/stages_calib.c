@@ -84,12 +84,12 @@ static int run_product(struct stages *s, struct worker *w, struct stages_product
     int64_t n = s->calib.size;
     int rc = open_product(s, p, &m, err);
     if (!rc)
-        rc = stage_compile(&g, w, p->name, &m, err);
+        rc = stage_compile(&g, w, p->name, &m, s->options->trace, err);
     if (!rc)
         rc = upload(&g, "x", p->type, x[0], n, err);
     if (!rc)
         rc = upload(&g, "w", p->type, x[1], n, err);
-    struct stages_program program = {w, g.program.id, g.args, g.n_args};
+    struct stages_program program = {w, &g.program, g.args, g.n_args};
     if (!rc)
         rc = stages_time(s, &p->time, &program, p->name, progress, err);
     if (!rc)
@@ -114,10 +114,10 @@ static int run_copy(struct stages *s, struct worker *w, const struct progress *p
     if (!rc)
         rc = model_module(name, &(struct model_shape){0}, &m, &fixed, err);
     if (!rc)
-        rc = stage_compile(&g, w, "copy", &m, err);
+        rc = stage_compile(&g, w, "copy", &m, s->options->trace, err);
     if (!rc)
         rc = stage_upload(&g, "x", bytes, err);
-    struct stages_program program = {w, g.program.id, g.args, g.n_args};
+    struct stages_program program = {w, &g.program, g.args, g.n_args};
     if (!rc)
         rc = stages_time(s, &c->copy, &program, "copy", progress, err);
     c->copy_compile_ns = g.program.compile_ns;

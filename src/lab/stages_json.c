@@ -87,6 +87,70 @@ static void write_where(const struct stages *s, struct jw *w)
 
 // ---- series
 
+// ---- traces
+
+static void traced_ms(struct jw *w, const char *key, double ms, const char *source)
+{
+    quantity_json_kv(
+        w, key, quantity_make(ms, "ms", ORIGIN_MEASURED, isnan(ms) ? "no device ran anything in the trace" : source));
+}
+
+static void share_of(struct jw *w, const char *key, double share, const char *source)
+{
+    quantity_json_kv(
+        w, key,
+        quantity_make(share, "1", ORIGIN_DERIVED, isnan(share) ? "no device ran anything in the trace" : source));
+}
+
+static void write_operations(const struct stages_trace *t, struct jw *w)
+{
+    jw_key(w, "operations");
+    jw_array(w);
+    for (int i = 0; i < t->n_operations; i++) {
+        const struct stages_operation *o = &t->operations[i];
+        jw_object(w);
+        jw_kv_string(w, "program", o->program);
+        jw_kv_string(w, "operation", o->name);
+        jw_kv_string(w, "category", o->category);
+        jw_kv_uint(w, "runs", o->runs);
+        traced_ms(w, "time", o->ms,
+                  t->of_operations ? "self time" : "time that a run, or any thread of a kernel, takes");
+        share_of(w, "share", o->ms / t->operations_ms, "time / that of all operations");
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+}
+
+// Of one more run; null where none was asked for. The device's time stands beside the untraced median: the tracer
+// makes the run longer, not what the device has to do.
+static void write_trace(const struct stages_series *s, struct jw *w)
+{
+    const struct stages_trace *t = &s->trace;
+    double p50 = s->ms.p50, device = stages_trace_device_share(t, p50);
+    const char *source = t->busy_ms > p50     ? "busy in the trace for longer than the untraced p50"
+                         : t->traced_ms < p50 ? "device busy / traced, which took less than p50"
+                                              : "device busy / p50";
+    jw_key(w, "trace");
+    if (!t->done) {
+        jw_null(w);
+        return;
+    }
+    jw_object(w);
+    jw_kv_string(w, "file", t->file);
+    jw_kv_string(w, "recorder", t->of_operations ? "operations" : "spans");
+    traced_ms(w, "traced", t->traced_ms, "one run with the tracer on; no latency");
+    share_of(w, "overhead", t->traced_ms / p50, "traced / p50");
+    traced_ms(w, "device_busy", t->busy_ms,
+              t->of_operations ? "time that any operation of the device covers"
+                               : "our spans: from a program's dispatch to its completion");
+    share_of(w, "device_share", device, source);
+    share_of(w, "host_share", 1 - device, "1 less the device's share");
+    traced_ms(w, "idle_between", t->between_ms, "from the end of one program to the start of the next");
+    jw_kv_uint(w, "programs", t->programs);
+    write_operations(t, w);
+    jw_object_end(w);
+}
+
 static void write_series(const struct stages_series *t, const char *device, struct jw *w)
 {
     quantity_json_kv(w, "first",
@@ -97,6 +161,7 @@ static void write_series(const struct stages_series *t, const char *device, stru
     jw_key(w, "time");
     measure_summary_json(w, &t->ms, "ms", device);
     quantity_json_samples(w, "samples_ns", t->ns, t->n, "ns", device);
+    write_trace(t, w);
 }
 
 static void write_of_sheet(double rate, struct quantity sheet, struct jw *w)
@@ -460,6 +525,7 @@ void stages_config(const struct stages_options *o, struct jw *w)
     jw_kv_int(w, "requests", o->requests);
     jw_kv_int(w, "warmup", o->warmup);
     jw_kv_int(w, "calib_size", o->calib_size);
+    jw_kv_bool(w, "trace", o->trace);
     jw_kv_string(w, "device", k->worker.device);
     jw_kv_string(w, "plugin", k->worker.plugin_path);
     jw_kv_int(w, "threads", k->worker.threads);

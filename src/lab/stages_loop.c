@@ -239,7 +239,7 @@ static int compare(struct stages *s, struct stage *g, struct error *err)
 static int time_loop(struct stages *s, struct stage *g, const struct progress *progress, struct error *err)
 {
     struct stages_module *t = &s->modules[STAGES_M_LOOP];
-    struct stages_program p = {s->klein.worker, g->program.id, g->args, g->n_args};
+    struct stages_program p = {s->klein.worker, &g->program, g->args, g->n_args};
     const char *name = stages_module_name(STAGES_M_LOOP);
     t->calls = 1;
     t->compile_ns = g->program.compile_ns;
@@ -262,7 +262,7 @@ int stages_run_loop(struct stages *s, const void *noise, const struct progress *
     progress_report(progress, "compile all steps", 0, 0);
     int rc = stages_loop_module(k, &m, &from, err);
     if (!rc)
-        rc = stage_compile(&g, k->worker, stages_module_name(STAGES_M_LOOP), &m, err);
+        rc = stage_compile(&g, k->worker, stages_module_name(STAGES_M_LOOP), &m, s->options->trace, err);
     if (!rc)
         rc = stages_upload(s, k->schedule.deltas, &deltas, &b.deltas, err);
     if (!rc)

@@ -130,7 +130,7 @@ static int time_part(struct stages *s, enum stages_module_kind kind, enum klein_
                      const struct progress *progress, struct error *err)
 {
     struct stage *g = &s->klein.stages[part];
-    struct stages_program p = {s->klein.worker, g->program.id, g->args, g->n_args};
+    struct stages_program p = {s->klein.worker, &g->program, g->args, g->n_args};
     s->modules[kind].calls = calls;
     note_costs(s, kind, &part, 1);
     int rc = stages_time(s, &s->modules[kind].time, &p, names[kind], progress, err);

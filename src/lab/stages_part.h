@@ -10,7 +10,7 @@
 // One run, apart, then a warm-up and the samples; every run in the worker, waited for.
 struct stages_program {
     struct worker *worker;
-    int id;
+    const struct worker_executable *executable;
     const int *args;
     size_t n_args;
 };
@@ -20,6 +20,12 @@ int stages_time(struct stages *s, struct stages_series *to, const struct stages_
 typedef int stages_call(void *context, double *ns, struct error *err);
 int stages_sample(struct stages *s, struct stages_series *to, int64_t samples, bool warms, stages_call *call,
                   void *context, const char *what, const struct progress *progress, struct error *err);
+
+// One more run of what was timed, with a profile of it in the record; `program`: the one that it is of, NULL: those of
+// the pipeline.
+int stages_traced(struct stages *s, struct stages_series *to, struct worker *w, const struct stages_program *program,
+                  stages_call *call, void *context, const char *what, const struct progress *progress,
+                  struct error *err);
 
 // What of the weights' files is in memory already; with `forget`, after the kernel was asked to forget them.
 int stages_look_at_files(const struct stages *s, bool forget, struct stages_cache *c, struct error *err);

@@ -213,6 +213,105 @@ static void fill_sums(struct table *t, const json_t *result)
     }
 }
 
+// ---- traced runs, of whatever was timed
+
+struct timed_list {
+    const char *path, *kind, *name; // of the list, of its elements, and where in them their name is
+};
+static const struct timed_list timed_lists[] = {
+    {"calib.runs", "product", "product"}, {"serving", "request", "stage"}, {"modules", "module", "module"}};
+enum { TIMED_LISTS = sizeof timed_lists / sizeof *timed_lists };
+
+static bool is_traced(const json_t *result)
+{
+    for (size_t k = 0; k < TIMED_LISTS; k++) {
+        for (size_t i = 0; i < doc_count(result, timed_lists[k].path); i++) {
+            if (json_is_object(doc_at(doc_item(result, timed_lists[k].path, i), "trace")))
+                return true;
+        }
+    }
+    return false;
+}
+
+static void percent_cell(struct table *t, const json_t *of, const char *path)
+{
+    struct quantity q = doc_quantity(of, path);
+    table_quantity(t, quantity_make(100 * q.value, "%", q.origin, q.source));
+}
+
+static void traced_row(struct table *t, const char *name, const json_t *of)
+{
+    table_row(t);
+    table_cell(t, name);
+    table_quantity(t, doc_quantity(of, "time.p50"));
+    table_quantity(t, doc_quantity(of, "trace.traced"));
+    percent_cell(t, of, "trace.overhead");
+    table_quantity(t, doc_quantity(of, "trace.device_busy"));
+    percent_cell(t, of, "trace.device_share");
+    percent_cell(t, of, "trace.host_share");
+    table_quantity(t, doc_quantity(of, "trace.idle_between"));
+    table_count(t, doc_number(of, "trace.programs"));
+}
+
+static void fill_traces(struct table *t, const json_t *result)
+{
+    static const struct {
+        const char *title;
+        enum origin origin;
+        int rank;
+    } columns[] = {{"p50", ORIGIN_MEASURED, 2},         {"traced", ORIGIN_MEASURED, 1}, {"by p50", ORIGIN_DERIVED, 3},
+                   {"device busy", ORIGIN_MEASURED, 0}, {"device", ORIGIN_DERIVED, 0},  {"host", ORIGIN_DERIVED, 0},
+                   {"idle between", ORIGIN_MEASURED, 1}};
+    table_column(t, "traced run", NULL, TABLE_LEFT, 0);
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        table_column(t, columns[i].title, NULL, TABLE_RIGHT, columns[i].rank);
+        table_origin(t, columns[i].origin);
+    }
+    table_column(t, "programs", NULL, TABLE_RIGHT, 4);
+    for (size_t k = 0; k < TIMED_LISTS; k++) {
+        for (size_t i = 0; i < doc_count(result, timed_lists[k].path); i++) {
+            const json_t *of = doc_item(result, timed_lists[k].path, i);
+            if (json_is_object(doc_at(of, "trace")))
+                traced_row(t, doc_text(of, timed_lists[k].name, ""), of);
+        }
+    }
+}
+
+static void operation_rows(struct table *t, const char *name, const json_t *trace)
+{
+    for (size_t i = 0; i < doc_count(trace, "operations"); i++) {
+        const json_t *o = doc_item(trace, "operations", i);
+        table_row(t);
+        table_cell(t, name);
+        table_cell(t, doc_text(o, "program", ""));
+        table_cell(t, doc_text(o, "operation", ""));
+        table_cell(t, doc_text(o, "category", ""));
+        table_count(t, doc_number(o, "runs"));
+        table_quantity(t, doc_quantity(o, "time"));
+        percent_cell(t, o, "share");
+    }
+}
+
+// Of requests and modules: a product is its own operation.
+static void fill_operations(struct table *t, const json_t *result)
+{
+    table_column(t, "traced run", NULL, TABLE_LEFT, 0);
+    table_column(t, "program", NULL, TABLE_LEFT, 1);
+    table_column(t, "operation", NULL, TABLE_LEFT, 0);
+    table_column(t, "category", NULL, TABLE_LEFT, 3);
+    table_column(t, "runs", NULL, TABLE_RIGHT, 2);
+    table_column(t, "time", NULL, TABLE_RIGHT, 0);
+    table_origin(t, ORIGIN_MEASURED);
+    table_column(t, "share", NULL, TABLE_RIGHT, 1);
+    table_origin(t, ORIGIN_DERIVED);
+    for (size_t k = 1; k < TIMED_LISTS; k++) {
+        for (size_t i = 0; i < doc_count(result, timed_lists[k].path); i++) {
+            const json_t *of = doc_item(result, timed_lists[k].path, i);
+            operation_rows(t, doc_text(of, timed_lists[k].name, ""), doc_at(of, "trace"));
+        }
+    }
+}
+
 // ---- the whole
 
 static void about(struct str *s, const json_t *result)
@@ -246,39 +345,6 @@ static void kernels_line(struct str *s, const json_t *result)
         str_add(s, "not asked for");
 }
 
-struct section {
-    const char *title, *about;
-    page_fill *fill;              // else a row for each element of the list
-    const struct column *columns; // of these
-    const char *list;             // without elements the section is left out; NULL: without figures of the chip
-};
-
-static const struct section sections[] = {
-    {"What one device can do", "Published, and measured in this run or by `assay bench --calibrate`.", fill_chip, NULL,
-     NULL},
-    {"Plain products",
-     "Operands are arguments. The error is that of the elements that were scored against sums in f64; rates count "
-     "2 n^3.",
-     NULL, products, "calib.runs"},
-    {"Requests",
-     "From tokens to the image on the host. Cold contains compilation and loading, staged contains loading: neither "
-     "gives a share of a peak. The first request is apart.",
-     NULL, serving, "serving"},
-    {"Loading of the weights", "The floors are the same bytes at the rate of the disk, of PCIe, of the memory.", NULL,
-     staging, "serving"},
-    {"Memory of the device", "Behind the last request.", NULL, memory, "serving"},
-    {"Modules",
-     "Each by itself, again and again on inputs that are on the device; compilation, loading and the first run are "
-     "apart. MFU is arithmetic at the published peak by the time, beside it the same by the product measured here.",
-     NULL, modules, "modules"},
-    {"Modules beside their floors",
-     "A floor is the longer of arithmetic and memory. The prediction adds the calibrated floors of a module's parts; a "
-     "time within 1.5 of it is within the band.",
-     NULL, floors, "modules"},
-    {"The whole and its parts", NULL, fill_sums, NULL, "serving"},
-    {NULL, NULL, NULL, NULL, NULL},
-};
-
 // Whether there is a figure of the chip, or of what was measured of it.
 static bool has_figures(const json_t *result)
 {
@@ -291,9 +357,52 @@ static bool has_figures(const json_t *result)
     return false;
 }
 
+struct section {
+    const char *title, *about;
+    page_fill *fill;                     // else a row for each element of the list
+    const struct column *columns;        // of these
+    const char *list;                    // without elements the section is left out
+    bool (*there)(const json_t *result); // else it is left out where this says so
+};
+
+static const struct section sections[] = {
+    {"What one device can do", "Published, and measured in this run or by `assay bench --calibrate`.", fill_chip, NULL,
+     NULL, has_figures},
+    {"Plain products",
+     "Operands are arguments. The error is that of the elements that were scored against sums in f64; rates count "
+     "2 n^3.",
+     NULL, products, "calib.runs", NULL},
+    {"Requests",
+     "From tokens to the image on the host. Cold contains compilation and loading, staged contains loading: neither "
+     "gives a share of a peak. The first request is apart.",
+     NULL, serving, "serving", NULL},
+    {"Loading of the weights", "The floors are the same bytes at the rate of the disk, of PCIe, of the memory.", NULL,
+     staging, "serving", NULL},
+    {"Memory of the device", "Behind the last request.", NULL, memory, "serving", NULL},
+    {"Modules",
+     "Each by itself, again and again on inputs that are on the device; compilation, loading and the first run are "
+     "apart. MFU is arithmetic at the published peak by the time, beside it the same by the product measured here.",
+     NULL, modules, "modules", NULL},
+    {"Modules beside their floors",
+     "A floor is the longer of arithmetic and memory. The prediction adds the calibrated floors of a module's parts; a "
+     "time within 1.5 of it is within the band.",
+     NULL, floors, "modules", NULL},
+    {"The whole and its parts", NULL, fill_sums, NULL, "serving", NULL},
+    {"Device and host",
+     "Of one more run of each, traced, behind all samples: its time is in none of them. The device's share is the time "
+     "that it was busy by the untraced p50, the host's share is the rest. Idle is from the end of one program to the "
+     "start of the next. Without a profiler in the plugin a device is busy from a program's dispatch to its "
+     "completion.",
+     fill_traces, NULL, NULL, is_traced},
+    {"Where the device's time went",
+     "The operations of each traced run that took most, by their own time; share is of all operations of the run.",
+     fill_operations, NULL, NULL, is_traced},
+    {NULL, NULL, NULL, NULL, NULL, NULL},
+};
+
 static bool is_there(const struct section *s, const json_t *result)
 {
-    return s->list ? doc_count(result, s->list) > 0 : has_figures(result);
+    return s->list ? doc_count(result, s->list) > 0 : s->there(result);
 }
 
 static int print_section(const struct page *p, const struct section *s, const json_t *result, enum table_format format,
@@ -419,12 +528,12 @@ static const struct column two_rows[] = {{"", "name", TEXT, 0, 0},
                                          {NULL, NULL, END, 0, 0}};
 
 static const struct section two[] = {
-    {"Plain products", "Rates of both.", NULL, two_products, "products"},
+    {"Plain products", "Rates of both.", NULL, two_products, "products", NULL},
     {"Head to head",
      "Speed-ups are of B over A; beside them the same divided by what the plain products of both let expect of the "
      "arithmetic. Images are compared in levels of 255, all outputs as signal to noise, A being the signal.",
-     NULL, two_rows, "rows"},
-    {NULL, NULL, NULL, NULL, NULL},
+     NULL, two_rows, "rows", NULL},
+    {NULL, NULL, NULL, NULL, NULL, NULL},
 };
 
 static const json_t *two_of(const json_t *doc, struct error *err)
@@ -493,38 +602,79 @@ int report_stages_compare_html(struct str *out, const json_t *doc, const char *s
     return rc ? rc : str_check(out, err);
 }
 
-// ---- every sample
+// ---- every sample, and behind them what the traced runs show
 
-static void add_samples(struct table *t, const char *kind, const char *name, const json_t *of)
+static void csv_number(struct table *t, double value)
+{
+    if (isnan(value))
+        table_cell(t, "");
+    else
+        table_number(t, value, NULL);
+}
+
+static void csv_row(struct table *t, const char *const texts[2], const char *what, double ms, double percent)
+{
+    table_row(t);
+    table_cell(t, texts[0]);
+    table_cell(t, texts[1]);
+    table_cell(t, what);
+    csv_number(t, ms);
+    csv_number(t, percent);
+}
+
+static void add_samples(struct table *t, const char *const texts[2], const json_t *of)
 {
     struct arena a;
     const double *ns;
+    char number[32];
     arena_init(&a);
     size_t n = doc_samples(of, "samples_ns", &a, &ns);
     for (size_t i = 0; i < n; i++) {
-        table_row(t);
-        table_cell(t, kind);
-        table_cell(t, name);
-        table_count(t, (double)(i + 1));
-        table_number(t, ns[i] * 1e-6, NULL);
+        snprintf(number, sizeof number, "%zu", i + 1);
+        csv_row(t, texts, number, ns[i] * 1e-6, NAN);
     }
     arena_release(&a);
 }
 
-static void fill_samples(struct table *t, const json_t *result)
+static void add_trace(struct table *t, const char *const texts[2], const json_t *of)
 {
     static const struct {
-        const char *path, *kind, *name;
-    } lists[] = {
-        {"calib.runs", "product", "product"}, {"serving", "request", "stage"}, {"modules", "module", "module"}};
+        const char *what, *ms, *share;
+    } rows[] = {{"traced run", "trace.traced", "trace.overhead"},
+                {"device busy", "trace.device_busy", "trace.device_share"},
+                {"host", NULL, "trace.host_share"},
+                {"idle between programs", "trace.idle_between", NULL}};
+    char what[160];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        csv_row(t, texts, rows[i].what, rows[i].ms ? doc_quantity(of, rows[i].ms).value : NAN,
+                rows[i].share ? 100 * doc_quantity(of, rows[i].share).value : NAN);
+    for (size_t i = 0; i < doc_count(of, "trace.operations"); i++) {
+        const json_t *o = doc_item(of, "trace.operations", i);
+        snprintf(what, sizeof what, "operation %s of %s", doc_text(o, "operation", ""), doc_text(o, "program", ""));
+        csv_row(t, texts, what, doc_quantity(o, "time").value, 100 * doc_quantity(o, "share").value);
+    }
+}
+
+static void fill_samples(struct table *t, const json_t *result)
+{
+    bool traced = is_traced(result);
     table_column(t, "kind", NULL, TABLE_LEFT, 0);
     table_column(t, "name", NULL, TABLE_LEFT, 0);
-    table_column(t, "sample", NULL, TABLE_RIGHT, 0);
+    table_column(t, "sample", NULL, TABLE_LEFT, 0);
     table_column(t, "time", "ms", TABLE_RIGHT, 0);
-    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
-        for (size_t i = 0; i < doc_count(result, lists[k].path); i++) {
-            const json_t *of = doc_item(result, lists[k].path, i);
-            add_samples(t, lists[k].kind, doc_text(of, lists[k].name, ""), of);
+    table_column(t, "share", "%", TABLE_RIGHT, 0);
+    for (size_t k = 0; k < TIMED_LISTS; k++) {
+        const struct timed_list *l = &timed_lists[k];
+        for (size_t i = 0; i < doc_count(result, l->path); i++) {
+            const json_t *of = doc_item(result, l->path, i);
+            const char *const texts[] = {l->kind, doc_text(of, l->name, "")};
+            add_samples(t, texts, of);
+        }
+        for (size_t i = 0; i < doc_count(result, l->path) && traced; i++) {
+            const json_t *of = doc_item(result, l->path, i);
+            const char *const texts[] = {l->kind, doc_text(of, l->name, "")};
+            if (json_is_object(doc_at(of, "trace")))
+                add_trace(t, texts, of);
         }
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The calls of worker.h that are one exchange each.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -85,6 +86,31 @@ int call_compile(struct call *c, struct worker *w, enum frame_type type, const s
                           : call_run(w, c, err);
 }
 
+enum { MOST_NAMES = 65536 }; // programs beyond have none
+
+static int keep_name(struct worker *w, int id, const char *name, struct error *err)
+{
+    size_t n = (size_t)id + 1;
+    if (id < 0 || id >= MOST_NAMES)
+        return 0;
+    if (n > w->n_programs) {
+        char(*more)[64] = realloc(w->programs, n * sizeof *more);
+        if (!more)
+            return error_set(err, ERR_MEMORY, NULL, "no memory for the names of %zu programs", n);
+        memset(more + w->n_programs, 0, (n - w->n_programs) * sizeof *more);
+        w->programs = more;
+        w->n_programs = n;
+    }
+    snprintf(w->programs[id], sizeof w->programs[id], "%s", name ? name : "");
+    return 0;
+}
+
+const char *worker_program_name(const struct worker *w, int executable)
+{
+    bool known = w && executable >= 0 && (size_t)executable < w->n_programs && w->programs[executable][0];
+    return known ? w->programs[executable] : "program";
+}
+
 int worker_compile(struct worker *w, const struct worker_program *p, struct worker_executable *out, struct error *err)
 {
     memset(out, 0, sizeof *out);
@@ -97,6 +123,8 @@ int worker_compile(struct worker *w, const struct worker_program *p, struct work
         rc = call_done(w, &c, err);
         if (!rc)
             rc = worker_keep_executable(&reply, out, err);
+        if (!rc)
+            rc = keep_name(w, out->id, p->name, err);
         if (rc)
             worker_executable_release(out);
     }

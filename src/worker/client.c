@@ -395,6 +395,7 @@ void worker_stop(struct worker *w)
     process_release(&w->process);
     if (w->socket >= 0)
         close(w->socket);
+    free(w->programs);
     arena_release(&w->arena);
     free(w);
 }

@@ -20,6 +20,8 @@ struct worker {
     struct worker_info info;
     double load_timeout_s, compile_timeout_s, run_timeout_s;
     char label[64];
+    char (*programs)[64]; // what programs were called when they were compiled, by id; malloc'd
+    size_t n_programs;
     struct arena arena; // of `info`
 };
 

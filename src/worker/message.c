@@ -58,6 +58,7 @@ static void span(struct wire *w, void *element)
     wire_u64(w, &s->start_ns);
     wire_u64(w, &s->end_ns);
     wire_u32(w, &s->tid);
+    wire_i32(w, &s->of);
 }
 
 void msg_status(struct wire *w, struct msg_status *m)

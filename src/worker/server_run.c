@@ -135,6 +135,7 @@ int server_execute(struct server *s, struct server_request *r, struct error *err
     bool ran = false;
     if (!rc) {
         struct span_open span = span_begin(span_register("run the program"));
+        span.of = m.executable;
         uint64_t start = clock_ns();
         rc = launch_run(launch, outputs, err);
         out.ns = clock_ns() - start;
@@ -261,8 +262,10 @@ int server_spans(struct server *s, struct server_request *r, struct error *err)
     out.n = span_drain(recorded, SPAN_RING_SLOTS, &out.dropped);
     for (size_t i = 0; i < out.n; i++) {
         struct worker_span *to = &out.spans[i];
-        *to = (struct worker_span){
-            .start_ns = recorded[i].start_ns, .end_ns = recorded[i].end_ns, .tid = recorded[i].tid};
+        *to = (struct worker_span){.start_ns = recorded[i].start_ns,
+                                   .end_ns = recorded[i].end_ns,
+                                   .tid = recorded[i].tid,
+                                   .of = recorded[i].of};
         snprintf(to->name, sizeof to->name, "%s", span_name(recorded[i].name));
     }
     msg_spans_reply(&r->out, &out);

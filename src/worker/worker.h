@@ -134,6 +134,9 @@ int worker_compile(struct worker *w, const struct worker_program *program, struc
                    struct error *err);
 void worker_executable_release(struct worker_executable *e);
 int worker_unload(struct worker *w, int executable, struct error *err);
+// What a program was called when it was compiled, also after it was unloaded; "program" when that is not known, or w is
+// NULL.
+const char *worker_program_name(const struct worker *w, int executable);
 
 // An option of a topology; a value that is a whole number or a list of them ("[1,1,0]") is handed over as such, any
 // other as text. "text:" before a value keeps it a text.
@@ -240,6 +243,7 @@ struct worker_span {
     char name[48];
     uint64_t start_ns, end_ns; // CLOCK_MONOTONIC
     uint32_t tid;
+    int32_t of; // of a run: the program's id; else -1
 };
 int worker_spans(struct worker *w, struct worker_span **spans, size_t *n, uint64_t *dropped, struct error *err);
 

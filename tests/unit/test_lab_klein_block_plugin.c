@@ -94,7 +94,7 @@ TEST(lab_klein_block_plugin_in_full_size_equals_diffusers)
         REQUIRE_OK(policy_parse(&p, runs[i].policy, &err), &err);
         REQUIRE_OK(flux2_dit_module(&config, &how, &plain, &err), &err);
         REQUIRE_OK(module_apply_policy(&plain, &p, false, &m, &err), &err);
-        REQUIRE_OK(stage_compile(&s, w, "blocks", &m, &err), &err);
+        REQUIRE_OK(stage_compile(&s, w, "blocks", &m, false, &err), &err);
         REQUIRE_OK(stage_load(&s, &c, &err), &err);
         // In bf16 nothing but the norms' scales, which are kept in f32 only by other policies, has to be copied.
         if (i == 1)

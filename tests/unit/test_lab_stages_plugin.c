@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "lab/stages.h"
 #include "test.h"
 
@@ -33,7 +34,7 @@ TEST(lab_stages_loop_is_the_steps_plugin)
     o.klein.guided = true;
     o.wanted[STAGES_DIT] = true;
     CHECK_INT(stages_check(&o, &err), 0);
-    int rc = stages_run(&s, &o, NULL, &err);
+    int rc = stages_run(&s, &o, NULL, NULL, &err);
     CHECK_INT(rc, 0);
     if (!rc) {
         const struct stages_module *loop = &s.modules[STAGES_M_LOOP], *steps = &s.modules[STAGES_M_STEPWISE];
@@ -48,4 +49,36 @@ TEST(lab_stages_loop_is_the_steps_plugin)
         CHECK(!s.modules[STAGES_M_STEP].time.ran_before && steps->time.ran_before);
     }
     stages_release(&s);
+}
+
+// The profile is of one more run: samples are as many as were asked for, and what the plugin, which has no profiler,
+// does not say our spans do.
+TEST(lab_stages_trace_plugin)
+{
+    struct error err = {0};
+    struct stages_options o = tiny();
+    struct stages s;
+    struct record record;
+    char dir[512], path[2048];
+    o.wanted[STAGES_VAE] = o.trace = true;
+    snprintf(dir, sizeof dir, "%s/record", test_dir());
+    REQUIRE_OK(record_open(&record, dir, "bench", 0, NULL, &err), &err);
+    int rc = stages_run(&s, &o, &record, NULL, &err);
+    CHECK_INT(rc, 0);
+    if (!rc) {
+        const struct stages_series *t = &s.modules[STAGES_M_VAE].time;
+        const struct stages_trace *trace = &t->trace;
+        CHECK_INT(t->n, 2);
+        CHECK(trace->done && !trace->of_operations && !s.modules[STAGES_M_TEXT].time.trace.done);
+        CHECK(trace->busy_ms > 0);
+        CHECK_NEAR(trace->between_ms, 0, 0);
+        CHECK_INT(trace->programs, 1);
+        CHECK(trace->n_operations >= 1);
+        for (int i = 0; i < trace->n_operations; i++)
+            CHECK_STR(trace->operations[i].program, stages_module_name(STAGES_M_VAE));
+        snprintf(path, sizeof path, "%s/%s", record.building, trace->file);
+        CHECK(file_exists(path));
+    }
+    stages_release(&s);
+    record_abandon(&record);
 }
