@@ -363,7 +363,8 @@ int checkpoint_add_memory(struct checkpoint *c, int fd, size_t bytes, const char
     struct file_map *files = arena_new(&c->arena, struct file_map, c->file_count + 1, err);
     int rc = files ? 0 : ERR_MEMORY;
     if (!rc) {
-        memcpy(files, c->files, c->file_count * sizeof *files);
+        if (c->file_count > 0)
+            memcpy(files, c->files, c->file_count * sizeof *files);
         rc = file_map_adopt(&files[c->file_count], fd, bytes, name, err);
     } else {
         close(fd);

@@ -11,7 +11,7 @@
 // A fixture by its path under tests/fixtures; ends the test process when it cannot be read, since nothing can be
 // checked then. The caller releases it with json_decref.
 json_t *fixture_json(const char *name);
-// Its full path, in a buffer that the next call reuses.
+// Its full path, which lives as long as the test's process.
 const char *fixture_path(const char *name);
 // That of a recorded profile, traces/NAME.xplane.pb or its packed form.
 const char *fixture_profile(const char *name);

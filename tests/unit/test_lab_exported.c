@@ -25,7 +25,7 @@ static const char *jax(const char *name)
 {
     char path[64];
     snprintf(path, sizeof path, "lab/jax/%s", name);
-    return strdup(fixture_path(path)); // lives as long as the test's process
+    return fixture_path(path);
 }
 
 static void try_open(struct opened *o, const struct exported_options *options)
@@ -113,7 +113,7 @@ TEST(lab_exported_roles)
     check_roles((struct exported_options){.path = program, .weight_args = "0..20", .inputs = jax("cases.npz")}, true,
                 21, 3);
     check_roles((struct exported_options){.path = program, .weights = jax("numbered.safetensors")}, true, 21, 1);
-    const char *optimised = strdup(fixture_path("ir/programs/encoder.after_optimizations.txt"));
+    const char *optimised = fixture_path("ir/programs/encoder.after_optimizations.txt");
     check_roles((struct exported_options){.path = optimised}, false, 0, 1);
     check_roles((struct exported_options){.path = optimised, .weight_args = "1..15"}, false, 15, 1);
 
@@ -211,6 +211,7 @@ static const char *changed(const char *name, int which, const char *called, enum
     ok = ok && safetensors_writer_commit(&w, &e) == 0;
     if (!ok)
         test_fail_error(__FILE__, __LINE__, "changed", e.where, e.message);
+    checkpoint_close(&c);
     return path;
 }
 

@@ -16,7 +16,7 @@ static const char *jax(const char *name)
 {
     char path[64];
     snprintf(path, sizeof path, "lab/jax/%s", name);
-    return strdup(fixture_path(path)); // lives as long as the test's process
+    return fixture_path(path);
 }
 
 // JAX's result `name` ("logits64") of all cases as doubles.

@@ -16,7 +16,7 @@ static const char *torch(const char *name)
 {
     char path[64];
     snprintf(path, sizeof path, "lab/torch/%s", name);
-    return strdup(fixture_path(path)); // lives as long as the test's process
+    return fixture_path(path);
 }
 
 static void expect(float out[VALUES])

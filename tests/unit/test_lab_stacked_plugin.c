@@ -26,7 +26,7 @@ static const char *stacked(const char *name)
 {
     char path[96];
     snprintf(path, sizeof path, "lab/stacked/%s", name);
-    return strdup(fixture_path(path)); // lives as long as the test's process
+    return fixture_path(path);
 }
 
 static bool one_open(struct one *o, const char *program, const char *weights, const char *inputs)
@@ -125,8 +125,8 @@ TEST(lab_stacked_stores_what_numpy_stores)
 TEST(lab_stacked_plugin_stores_what_numpy_stores_of_torch)
 {
     struct one o;
-    REQUIRE(one_open(&o, fixture_path("lab/torch/encoder.mlir"), strdup(fixture_path("lab/torch/encoder.safetensors")),
-                     strdup(fixture_path("lab/torch/inputs.npz"))));
+    REQUIRE(one_open(&o, fixture_path("lab/torch/encoder.mlir"), fixture_path("lab/torch/encoder.safetensors"),
+                     fixture_path("lab/torch/inputs.npz")));
     check_all_stored(&o, "torch", 2 * 4 + 1);
     one_close(&o);
 }
