@@ -83,7 +83,8 @@ static int count_uses(struct chooser *c, struct error *err)
 static int find_choices(struct chooser *c, struct error *err)
 {
     static bool (*const kinds[])(const struct chooser *, int, struct choice *) = {
-        choose_product, choose_convolution, choose_attention, choose_group_norm, choose_swiglu, choose_rotary};
+        choose_product, choose_convolution, choose_attention, choose_group_norm,
+        choose_swiglu,  choose_rotary,      choose_layer_norm};
     for (int i = 0; i < c->m->n_instructions; i++) {
         struct choice found = {0};
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds && !c->choices[i]; k++) {

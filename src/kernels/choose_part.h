@@ -54,5 +54,6 @@ bool choose_attention(const struct chooser *c, int i, struct choice *out);
 bool choose_group_norm(const struct chooser *c, int i, struct choice *out);
 bool choose_swiglu(const struct chooser *c, int i, struct choice *out);
 bool choose_rotary(const struct chooser *c, int i, struct choice *out);
+bool choose_layer_norm(const struct chooser *c, int i, struct choice *out);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "kernels/frame.h"
 
-XLA_FFI_Handler kernel_product, kernel_convolution, kernel_attention, kernel_group_norm, kernel_swiglu, kernel_rotary;
+XLA_FFI_Handler kernel_product, kernel_convolution, kernel_attention, kernel_group_norm, kernel_swiglu, kernel_rotary,
+    kernel_layer_norm;
 
 #endif

@@ -15,6 +15,7 @@ enum kernel_kind {
     KERNEL_GROUP_NORM,  // "assay.group_norm"
     KERNEL_SWIGLU,      // "assay.swiglu"
     KERNEL_ROTARY,      // "assay.rotary"
+    KERNEL_LAYER_NORM,  // "assay.layer_norm"
     KERNEL_KINDS
 };
 const char *kernel_name(enum kernel_kind k);   // "product"

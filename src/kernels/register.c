@@ -19,6 +19,7 @@ static const struct {
     [KERNEL_GROUP_NORM] = {"group norm", "assay.group_norm", kernel_group_norm},
     [KERNEL_SWIGLU] = {"swiglu", "assay.swiglu", kernel_swiglu},
     [KERNEL_ROTARY] = {"rotary", "assay.rotary", kernel_rotary},
+    [KERNEL_LAYER_NORM] = {"layer norm", "assay.layer_norm", kernel_layer_norm},
 };
 
 const char *kernel_name(enum kernel_kind k)

@@ -21,6 +21,14 @@ struct rotary_rule {
     enum dtype x, between, out; // bf16 or f32
 };
 
+// What is done to a row: (x - mean) / sqrt(mean of the squares of that + eps), rounded to `between`; then times a
+// vector, plus another.
+struct layer_norm_rule {
+    int64_t n;
+    float eps;
+    enum dtype x, between, out; // bf16 or f32
+};
+
 struct row_loops {
     // silu(gate) * up, n values of type t, in f32, rounded once to type `to`.
     void (*swiglu)(const void *gate, const void *up, enum dtype t, int64_t n, void *out, enum dtype to);
@@ -34,6 +42,8 @@ struct row_loops {
     // n values of bf16 or f32 to codes of -127 to 127; returns their factor, the largest magnitude over 127: 1 of
     // zeros, NaN where one is no number. The same bits by every set, those of the plain program.
     float (*quantise)(const void *x, enum dtype t, int64_t n, int8_t *codes);
+    void (*layer_norm)(const struct layer_norm_rule *r, const float *scale, const float *shift, const void *x,
+                       void *out);
 };
 struct row_loops row_loops(void); // of isa_in_force()
 

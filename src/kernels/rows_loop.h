@@ -243,3 +243,59 @@ static float NAME(quantise_row)(const void *x, enum dtype t, int64_t n, int8_t *
         NAME(code_all)(x, DT_F32, n, scale, codes);
     return scale;
 }
+
+// ---- layer norm
+
+ISA_INLINE float NAME(sum_of)(const NAME(floats) * v)
+{
+    float total = 0;
+    for (int k = 0; k < LANES; k++)
+        total += (*v)[k];
+    return total;
+}
+
+ISA_INLINE void NAME(normalise_row)(const struct layer_norm_rule *r, enum dtype t, enum dtype between, enum dtype to,
+                                    const float *scale, const float *shift, const void *x, void *out)
+{
+    NAME(floats) sum = {0}, squares = {0}, v, by, plus;
+    int64_t n = r->n, whole = n / LANES * LANES, left = n - whole;
+    for (int64_t i = 0; i < whole; i += LANES) {
+        NAME(read)(&v, x, t, i, LANES);
+        sum += v;
+    }
+    if (left) {
+        NAME(read)(&v, x, t, whole, left);
+        sum += v;
+    }
+    float mean = NAME(sum_of)(&sum) / (float)n;
+    for (int64_t i = 0; i < whole; i += LANES) {
+        NAME(read)(&v, x, t, i, LANES);
+        v -= mean;
+        squares += v * v;
+    }
+    float rest = 0;
+    for (int64_t i = whole; i < n; i++) {
+        float off = (t == DT_BF16 ? f32_from_bf16(((const uint16_t *)x)[i]) : ((const float *)x)[i]) - mean;
+        rest += off * off;
+    }
+    float root = 1 / sqrtf((NAME(sum_of)(&squares) + rest) / (float)n + r->eps);
+    for (int64_t i = 0; i < n; i += LANES) {
+        int64_t some = i < whole ? LANES : left;
+        NAME(read)(&v, x, t, i, some);
+        NAME(read)(&by, scale, DT_F32, i, some);
+        NAME(read)(&plus, shift, DT_F32, i, some);
+        v = (v - mean) * root;
+        NAME(round_to)(&v, between);
+        v = v * by + plus;
+        NAME(write)(out, to, i, some, &v);
+    }
+}
+
+static void NAME(layer_norm_row)(const struct layer_norm_rule *r, const float *scale, const float *shift, const void *x,
+                                 void *out)
+{
+    if (r->x == DT_BF16 && r->between == DT_BF16 && r->out == DT_BF16)
+        NAME(normalise_row)(r, DT_BF16, DT_BF16, DT_BF16, scale, shift, x, out);
+    else
+        NAME(normalise_row)(r, r->x, r->between, r->out, scale, shift, x, out);
+}
