@@ -312,14 +312,30 @@ static void floor_text(char out[FORMAT_MAX], double seconds)
         format_time(out, seconds);
 }
 
-static void emulations(struct cli *cli, const struct compile_case *k)
+// Whether an earlier case has said the same, under the same policy: of flags that change nothing.
+static bool said(const struct compile *c, const struct compile_case *k, const char *sentence)
+{
+    for (const struct compile_case *other = c->cases; other < k; other++) {
+        bool same = other->policy == k->policy || (other->policy && k->policy && strcmp(other->policy, k->policy) == 0);
+        for (size_t i = 0; same && i < other->n_emulations; i++) {
+            if (strcmp(other->emulations[i].sentence, sentence) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+static void emulations(struct cli *cli, const struct compile *c, const struct compile_case *k)
 {
     for (size_t i = 0; i < k->n_emulations; i++) {
         struct str s;
+        const char *sentence = k->emulations[i].sentence;
+        if (said(c, k, sentence))
+            continue;
         str_init(&s);
         if (k->policy)
             str_addf(&s, "Under %s ", k->policy);
-        str_add_terminal(&s, k->emulations[i].sentence, strlen(k->emulations[i].sentence));
+        str_add_terminal(&s, sentence, strlen(sentence));
         say(cli, &s);
         if (format_of(cli) == TABLE_TEXT)
             str_add_char(&cli->out, '\n');
@@ -403,7 +419,7 @@ static int print_case(struct cli *cli, const struct compile *c, const struct com
     if (!rc)
         rc = collective_table(cli, k, err);
     if (!rc)
-        emulations(cli, k);
+        emulations(cli, c, k);
     if (!rc)
         conclusion(cli, k);
     return rc;
@@ -649,7 +665,7 @@ static int print_cases(struct cli *cli, const struct compile *c, struct error *e
     if (rc)
         return rc;
     for (size_t i = 0; i < c->n_cases; i++)
-        emulations(cli, &c->cases[i]);
+        emulations(cli, c, &c->cases[i]);
     print_pipelines(cli, c);
     struct compile_request r;
     for (size_t i = 0; i < c->n_cases; i++) {
