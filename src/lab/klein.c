@@ -21,22 +21,28 @@ const char *klein_serving_name(enum klein_serving s)
 
 const char *klein_part_name(enum klein_part p)
 {
-    static const char *const names[KLEIN_PARTS] = {"text encoder", "preparation",   "transformer step",
-                                                   "update",       "image decoder", "image encoder"};
+    static const char *const names[KLEIN_PARTS] = {"text encoder",  "preparation",   "transformer step", "update",
+                                                   "image decoder", "image encoder", "references"};
     return names[p];
 }
 
 // Of its weights; KLEIN_UPDATE has none.
 static enum flux2_component component_of(enum klein_part p)
 {
-    static const enum flux2_component of[KLEIN_PARTS] = {FLUX2_TEXT_ENCODER, FLUX2_DIT,         FLUX2_DIT,
-                                                         FLUX2_COMPONENTS,   FLUX2_AUTOENCODER, FLUX2_AUTOENCODER};
+    static const enum flux2_component of[KLEIN_PARTS] = {
+        FLUX2_TEXT_ENCODER, FLUX2_DIT, FLUX2_DIT, FLUX2_COMPONENTS, FLUX2_AUTOENCODER, FLUX2_AUTOENCODER, FLUX2_DIT};
     return of[p];
 }
 
 bool klein_rounds_to_bf16(const struct klein *k)
 {
     return !k->wide && k->policy.between == DT_BF16 && k->sampler != FLUX2_EXACT;
+}
+
+// Whether references are seen by steps as keys and values that are made once.
+static bool keeps(const struct klein *k)
+{
+    return k->weights.config.kept_references && k->n_references;
 }
 
 // ---- modules
@@ -46,7 +52,8 @@ static struct flux2_build build_of(const struct klein *k)
     struct flux2_build how = {.batch = k->batch,
                               .rows = k->rows,
                               .columns = k->columns,
-                              .hoisted_steps = k->schedule.steps,
+                              .hoisted_steps = k->schedule.steps + (keeps(k) ? 1 : 0), // and time 0, of references
+                              .kept = keeps(k),
                               .handed = k->wide ? DT_F64 : k->policy.out,
                               .latent = k->latent};
     for (int i = 0; i < k->n_references; i++)
@@ -65,6 +72,8 @@ static int build(const struct klein *k, enum klein_part part, const struct flux2
         return flux2_prepare_module(c, how, m, err);
     case KLEIN_STEP:
         return flux2_dit_module(c, how, m, err);
+    case KLEIN_KEEP:
+        return flux2_reference_module(c, how, m, err);
     case KLEIN_DECODE:
         return flux2_decoder_module(c, how, m, err);
     default:
@@ -107,7 +116,7 @@ static int compile(struct klein *k, enum klein_part part, struct error *err)
 
 static bool has_part(const struct klein *k, enum klein_part part)
 {
-    return part != KLEIN_ENCODE || k->n_references;
+    return part == KLEIN_KEEP ? keeps(k) : part != KLEIN_ENCODE || k->n_references;
 }
 
 // ---- memory
@@ -122,6 +131,7 @@ static int64_t module_bytes(const struct klein *k, enum klein_part part)
 struct need {
     int64_t weights[FLUX2_COMPONENTS]; // on the device
     int64_t temporary;                 // the most that a program needs beside its arguments
+    int64_t kept;                      // keys and values of references, which stay for all steps
     int64_t source;                    // random weights that are converted: the most of a component
 };
 
@@ -132,8 +142,10 @@ static int need_of(const struct klein *k, struct need *n, struct error *err)
         if (!has_part(k, (enum klein_part)i))
             continue;
         enum flux2_component c = component_of((enum klein_part)i);
-        if (c < FLUX2_COMPONENTS)
+        if (c < FLUX2_COMPONENTS && i != KLEIN_KEEP)
             n->weights[c] += module_bytes(k, (enum klein_part)i);
+        for (int r = 0; i == KLEIN_KEEP && r < k->modules[i].n_results; r++)
+            n->kept += shape_bytes(&k->modules[i].instructions[k->modules[i].results[r]].shape);
         if (k->figures[i].temporary_bytes > n->temporary)
             n->temporary = k->figures[i].temporary_bytes;
     }
@@ -179,7 +191,7 @@ static int check_memory(struct klein *k, int64_t limit, struct error *err)
         all += n.weights[c];
         most = n.weights[c] > most ? n.weights[c] : most;
     }
-    int64_t other = n.temporary + n.source + SPARE_BYTES;
+    int64_t other = n.temporary + n.kept + n.source + SPARE_BYTES;
     int64_t free = limit ? limit : free_bytes(k, &on_host);
     k->needed_bytes = (k->serving == KLEIN_RESIDENT ? all : most) + other;
     if (free < 0 || k->needed_bytes <= free)
@@ -270,12 +282,19 @@ static int make_tables(struct klein *k, struct error *err)
 static int set_constants(struct klein *k, enum klein_part part, struct error *err)
 {
     struct stage *s = &k->stages[part];
-    if (part == KLEIN_PREPARE)
-        return stage_upload(s, "timesteps", k->schedule.times, err);
-    if (part == KLEIN_TEXT || part == KLEIN_STEP) {
+    if (part == KLEIN_PREPARE) {
+        float times[FLUX2_MAX_STEPS + 1] = {0}; // behind the last one: 0, of references that are kept
+        memcpy(times, k->schedule.times, (size_t)k->schedule.steps * sizeof *times);
+        return stage_upload(s, "timesteps", times, err);
+    }
+    if (part == KLEIN_TEXT || part == KLEIN_STEP || part == KLEIN_KEEP) {
+        const struct flux2_config *c = &k->weights.config;
         float *const *tables = part == KLEIN_TEXT ? k->text_rope : k->rope;
-        int rc = stage_upload(s, "rope_cos", tables[0], err);
-        return rc ? rc : stage_upload(s, "rope_sin", tables[1], err);
+        int64_t from = part == KLEIN_KEEP ? (c->text_tokens + k->rows * k->columns) * (c->dit.head_dim / 2) : 0;
+        int32_t row = (int32_t)k->schedule.steps;
+        int rc = stage_upload(s, "rope_cos", tables[0] + from, err);
+        rc = rc ? rc : stage_upload(s, "rope_sin", tables[1] + from, err);
+        return rc || part != KLEIN_KEEP ? rc : stage_upload(s, "step", &row, err);
     }
     float guidance = (float)k->guidance;
     return part == KLEIN_UPDATE && k->guided ? stage_upload(s, "guidance", &guidance, err) : 0;
@@ -330,6 +349,7 @@ static int begin(struct klein *k, const struct klein_options *o, struct error *e
     memset(k, 0, sizeof *k);
     arena_init(&k->arena);
     k->context[0] = k->context[1] = k->text[0] = k->text[1] = k->latents = k->reference = -1;
+    k->kept[0] = k->kept[1] = -1;
     memset(k->scalars, -1, sizeof k->scalars);
     int rc = klein_weights_open(&k->weights, &o->weights, err);
     if (!rc)
@@ -358,7 +378,8 @@ int klein_open(struct klein *k, const struct klein_options *o, const struct prog
     int rc = begin(k, o, err);
     for (int i = 0; i < KLEIN_PARTS && !rc; i++) {
         // The encoder is compiled for each reference; cold programs when their turn comes.
-        if (i != KLEIN_ENCODE && ((k->serving != KLEIN_COLD && !o->lazy) || i == KLEIN_UPDATE))
+        if (i != KLEIN_ENCODE && has_part(k, (enum klein_part)i) &&
+            ((k->serving != KLEIN_COLD && !o->lazy) || i == KLEIN_UPDATE))
             rc = klein_compile(k, (enum klein_part)i, progress, err);
     }
     if (!rc)
@@ -396,6 +417,12 @@ static int load(struct klein *k, enum klein_part part, const struct checkpoint *
     return rc;
 }
 
+// The image encoder is another one for each reference, and comes and goes with them.
+static bool loads_with(const struct klein *k, enum klein_part part, enum flux2_component c)
+{
+    return component_of(part) == c && part != KLEIN_ENCODE && has_part(k, part);
+}
+
 int klein_begin(struct klein *k, enum flux2_component c, const struct progress *progress, struct error *err)
 {
     const struct checkpoint *from;
@@ -405,7 +432,7 @@ int klein_begin(struct klein *k, enum flux2_component c, const struct progress *
     if (k->serving == KLEIN_COLD)
         klein_weights_chill(&k->weights, c);
     for (int i = 0; i < KLEIN_PARTS && !rc; i++) {
-        if (component_of((enum klein_part)i) != c || i == KLEIN_ENCODE)
+        if (!loads_with(k, (enum klein_part)i, c))
             continue;
         rc = klein_compile(k, (enum klein_part)i, progress, err);
         wanted = wanted || !k->stages[i].loaded;
@@ -419,8 +446,12 @@ int klein_begin(struct klein *k, enum flux2_component c, const struct progress *
     rc = klein_weights_get(&k->weights, c, &from, err);
     uint64_t made = clock_ns() - start;
     for (int i = 0; i < KLEIN_PARTS && !rc; i++) {
-        if (component_of((enum klein_part)i) != c || i == KLEIN_ENCODE)
+        if (!loads_with(k, (enum klein_part)i, c))
             continue;
+        if (i == KLEIN_KEEP) {
+            rc = stage_borrow(&k->stages[i], &k->stages[KLEIN_STEP], err);
+            continue;
+        }
         k->figures[i].make_ns = made;
         made = 0; // counted once
         rc = load(k, (enum klein_part)i, from, err);
@@ -434,7 +465,7 @@ int klein_end(struct klein *k, enum flux2_component c, struct error *err)
 {
     int rc = 0;
     for (int i = 0; i < KLEIN_PARTS && !rc && k->serving != KLEIN_RESIDENT; i++) {
-        if (component_of((enum klein_part)i) != c || i == KLEIN_ENCODE)
+        if (!loads_with(k, (enum klein_part)i, c))
             continue;
         rc = stage_drop(&k->stages[i], err);
         if (!rc && k->serving == KLEIN_COLD)

@@ -28,9 +28,10 @@ enum klein_part {
     KLEIN_UPDATE,  // one Euler step
     KLEIN_DECODE,  // tokens to an image
     KLEIN_ENCODE,  // a reference image to tokens
+    KLEIN_KEEP,    // of models that keep references: their tokens to keys and values; weights are the step's
     KLEIN_PARTS
 };
-// "text encoder", "preparation", "transformer step", "update", "image decoder", "image encoder".
+// "text encoder", "preparation", "transformer step", "update", "image decoder", "image encoder", "references".
 const char *klein_part_name(enum klein_part p);
 
 struct klein_options {
@@ -92,6 +93,7 @@ struct klein {
     int text[2];                     // the same embedded
     int latents;                     // [batch, tokens, channels]
     int reference;                   // [1, tokens of all references, channels]
+    int kept[2];                     // keys and values of references
     int scalars[FLUX2_MAX_STEPS][2]; // each step's number and delta
     struct kernels_chosen kernels;   // of all parts together
     int64_t needed_bytes;            // that was asked for before loading

@@ -223,5 +223,7 @@ int klein_config_of_file(struct flux2_config *config, const struct checkpoint *c
                          " double and %" PRId64 " single blocks; klein-4B is 3072, 5, 20, klein-9B 4096, 8, 24",
                          in->dims[0], n_double, n_single);
     *config = *found;
+    // Neither is this in shapes: flux-2-klein-9b-kv.safetensors.
+    config->kept_references = !base && strstr(slash ? slash : path, "-kv") != NULL;
     return 0;
 }

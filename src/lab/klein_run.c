@@ -164,6 +164,24 @@ static int check_finite(struct klein *k, int *count, int64_t of, const char *wha
     return rc;
 }
 
+// Keys and values of the references, under the modulations of image and single blocks, for all steps.
+static int keep_references(struct klein *k, int image, int single, struct error *err)
+{
+    static const char *const names[] = {"keys", "values"};
+    struct stage *s = &k->stages[KLEIN_KEEP];
+    reset_runs(k, KLEIN_KEEP);
+    int rc = stage_set(s, modulations[1], image, err);
+    if (!rc)
+        rc = stage_set(s, modulations[2], single, err);
+    if (!rc)
+        rc = stage_set(s, "reference", k->reference, err);
+    if (!rc)
+        rc = run(k, KLEIN_KEEP, 2, names, (int *const[]){&k->kept[0], &k->kept[1]}, err);
+    for (int i = 0; i < 2 && !rc; i++)
+        rc = stage_set(&k->stages[KLEIN_STEP], names[i], k->kept[i], err);
+    return rc;
+}
+
 // Embeds the context of the prompt (0) or of the empty one (1); the modulations of all steps come with the first.
 int klein_prepare(struct klein *k, int which, struct error *err)
 {
@@ -181,7 +199,7 @@ int klein_prepare(struct klein *k, int which, struct error *err)
     for (int i = 0; i < 4 && !rc; i++)
         rc = which ? worker_free(k->worker, vectors[i], err)
                    : stage_take(&k->stages[KLEIN_STEP], modulations[i], vectors[i], err);
-    return rc;
+    return rc || which || !k->stages[KLEIN_KEEP].compiled ? rc : keep_references(k, vectors[1], vectors[2], err);
 }
 
 static int velocity(struct klein *k, int which, int *out, struct error *err)
@@ -197,7 +215,7 @@ int klein_step(struct klein *k, int64_t i, int v[2], struct error *err)
     struct stage *s = &k->stages[KLEIN_STEP], *u = &k->stages[KLEIN_UPDATE];
     int count = -1, rc = stage_set(s, "latent", k->latents, err);
     char what[96];
-    if (!rc && k->n_references)
+    if (!rc && k->n_references && !k->stages[KLEIN_KEEP].compiled)
         rc = stage_set(s, "reference", k->reference, err);
     if (!rc)
         rc = stage_set(s, "step", k->scalars[i][0], err);
@@ -263,6 +281,8 @@ int klein_denoise(struct klein *k, const void *noise, klein_step_fn *each, void 
         rc = free_buffer(k, &v[w], err);
     for (int w = 0; w < 2 && !rc; w++)
         rc = free_buffer(k, &k->text[w], err);
+    for (int w = 0; w < 2 && !rc; w++)
+        rc = free_buffer(k, &k->kept[w], err);
     return rc ? rc : klein_end(k, FLUX2_DIT, err);
 }
 

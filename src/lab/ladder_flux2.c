@@ -406,6 +406,10 @@ static int run_flux2(struct ladder *l, const struct progress *progress, struct e
     rc = klein_weights_open(&run.w, &o, &why);
     if (rc) // which an image takes as an option
         error_set(err, rc, strcmp(why.where, "--weights") == 0 ? "WORKLOAD" : why.where, "%s", why.message);
+    if (!rc && run.w.config.kept_references && run.reference_tokens && ladder_has_program(&l->reference, TRANSFORMER))
+        rc = error_set(err, ERR_INPUT, l->reference.directory,
+                       "has reference images, of which this model (9b-kv) keeps keys and values: one velocity by "
+                       "itself has no counterpart there; leave out the values of \"transformer\"");
     if (!rc && l->reference.at->text_tokens)
         run.w.config.text_tokens = l->reference.at->text_tokens;
     if (!rc)

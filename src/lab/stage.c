@@ -65,11 +65,40 @@ int stage_drop(struct stage *s, struct error *err)
     for (int i = 0; s->compiled && i < s->module->n_parameters && !rc; i++) {
         if (s->module->parameters[i].role != ROLE_WEIGHT || s->args[i] < 0)
             continue;
-        rc = worker_free(s->worker, s->args[i], err);
+        rc = s->borrowed ? 0 : worker_free(s->worker, s->args[i], err);
         s->args[i] = -1;
     }
-    s->loaded = false;
+    s->loaded = s->borrowed = false;
     return rc;
+}
+
+// The weight of this name and shape, -1 when there is none: codes and their scales share a name.
+static int weight_like(const struct stage *s, const struct parameter *p, const struct shape *shape)
+{
+    for (int i = 0; i < s->module->n_parameters; i++) {
+        const struct parameter *have = &s->module->parameters[i];
+        if (have->role == ROLE_WEIGHT && strcmp(have->name, p->name) == 0 &&
+            shape_equal(stage_input_shape(s, i), shape))
+            return i;
+    }
+    return -1;
+}
+
+int stage_borrow(struct stage *s, const struct stage *from, struct error *err)
+{
+    if (s->loaded)
+        return 0;
+    for (int i = 0; i < s->module->n_parameters; i++) {
+        if (s->module->parameters[i].role != ROLE_WEIGHT)
+            continue;
+        int there = weight_like(from, &s->module->parameters[i], stage_input_shape(s, i));
+        if (there < 0 || from->args[there] < 0)
+            return error_set(err, ERR_INTERNAL, s->name, "the %s has no such \"%s\"", from->name,
+                             s->module->parameters[i].name);
+        s->args[i] = from->args[there];
+    }
+    s->loaded = s->borrowed = true;
+    return 0;
 }
 
 int64_t stage_temporary_bytes(const struct stage *s)
@@ -83,7 +112,7 @@ void stage_release(struct stage *s)
     struct error ignored = {0};
     bool alive = s->compiled && !worker_failure(s->worker);
     for (size_t i = 0; alive && i < s->n_args; i++) {
-        if (s->args[i] >= 0 && (s->owned[i] || s->module->parameters[i].role == ROLE_WEIGHT))
+        if (s->args[i] >= 0 && (s->owned[i] || (!s->borrowed && s->module->parameters[i].role == ROLE_WEIGHT)))
             worker_free(s->worker, s->args[i], &ignored);
     }
     if (alive)

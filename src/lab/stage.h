@@ -14,8 +14,9 @@ struct stage {
     struct arena arena;
     struct worker_executable program;
     bool compiled, loaded;
-    int *args;   // a buffer for each parameter, -1: not set
-    bool *owned; // of inputs: freed when another takes the place, and by stage_release
+    bool borrowed; // its weights are another stage's, which frees them
+    int *args;     // a buffer for each parameter, -1: not set
+    bool *owned;   // of inputs: freed when another takes the place, and by stage_release
     size_t n_args;
     struct device_weights weights;
     struct kernels_chosen kernels; // that took over parts of it, where the worker has kernels
@@ -31,6 +32,8 @@ void stage_release(struct stage *s);
 // Every weight from the checkpoint: read where it lies where that can be, else made. `stage_drop` gives them back.
 int stage_load(struct stage *s, const struct checkpoint *c, struct error *err);
 int stage_drop(struct stage *s, struct error *err);
+// The weights of a stage that has them all, under the same names and policy, as long as they are loaded there.
+int stage_borrow(struct stage *s, const struct stage *from, struct error *err);
 // The device memory that a run needs beside arguments.
 int64_t stage_temporary_bytes(const struct stage *s);
 

@@ -25,6 +25,9 @@ struct maker {
     const struct flux2_dit_config *c;
     int64_t batch, text, image, hidden; // image: tokens, references included
     int64_t steps;                      // whose modulations are inputs; 0: they are made here
+    int64_t kept;                       // tokens of references, whose keys and values are inputs
+    int keys, values;                   // these: [blocks, tokens, heads, head_dim]
+    int (*made)[2];                     // NULL, or where keys and values of every block go; there is no text then
     enum dtype handed, latent;
     enum taps also;
     int cosine, sine;
@@ -150,6 +153,37 @@ static const struct stream streams[2] = {
     {"image", "attn.norm_q.weight", "attn.norm_k.weight", "attn.to_out.0.weight", "ff", {"to_q", "to_k", "to_v"}, 1},
 };
 
+// Keys (0) or values (1) of a block (double ones first) with those of references that were made before.
+static int with_kept(struct maker *k, int block, int which, int x)
+{
+    struct builder *b = &k->b;
+    if (!k->kept)
+        return x;
+    struct shape s = SHAPE(DT_F32, k->batch, k->kept, k->c->heads, k->c->head_dim);
+    int y = build_slice_axis(b, which ? k->values : k->keys, 0, block, block + 1);
+    if (k->batch > 1) {
+        y = build_reshape(b, y, 3, s.dims + 1);
+        y = build_broadcast(b, y, s, (int[]){1, 2, 3});
+    }
+    return build_concatenate(b, (int[]){x, builder_store(b, y)}, 2, 1);
+}
+
+// Text behind image, where there is text.
+static int joined(struct maker *k, const int x[2])
+{
+    return k->text ? build_concatenate(&k->b, x, 2, 1) : x[1];
+}
+
+// Of references nothing is needed behind the keys and values of the last block.
+static bool keep_made(struct maker *k, int block, int key, int value)
+{
+    if (!k->made)
+        return false;
+    k->made[block][0] = key;
+    k->made[block][1] = value;
+    return block == k->c->double_blocks + k->c->single_blocks - 1;
+}
+
 static int feed_forward(struct maker *k, int block, const struct stream *s, int x)
 {
     struct builder *b = &k->b;
@@ -171,7 +205,8 @@ static void double_block(struct maker *k, int block, int x[2], const int vectors
     int query[2], key[2], value[2];
     struct modulation m[2][2];
     char where[64];
-    for (int i = 0; i < 2; i++) {
+    int first = k->text ? 0 : 1;
+    for (int i = first; i < 2; i++) {
         const struct stream *s = &streams[i];
         snprintf(where, sizeof where, "double.%d.%s.attention", block, s->name);
         builder_scope(b, MODULATE, "%s.modulate", where);
@@ -188,16 +223,18 @@ static void double_block(struct maker *k, int block, int x[2], const int vectors
         key[i] = turned(k, value[i], 1, from, named(k, "transformer_blocks", block, s->norm_k));
     }
     builder_scope(b, "attention", "double.%d.attention", block);
-    for (int i = 0; i < 2; i++)
+    for (int i = first; i < 2; i++)
         value[i] = heads_of(k, value[i], 2);
-    int queries = build_concatenate(b, query, 2, 1), keys = build_concatenate(b, key, 2, 1);
+    int queries = joined(k, query), keys = joined(k, key), values = joined(k, value);
+    if (keep_made(k, block, keys, values))
+        return;
     if (!block) {
         queries = tap(b, k->also, TAPS_ALL, queries, "double.0.query");
         keys = tap(b, k->also, TAPS_ALL, keys, "double.0.key");
     }
-    int all = part_attention(b, queries, keys, build_concatenate(b, value, 2, 1), -1);
+    int all = part_attention(b, queries, with_kept(k, block, 0, keys), with_kept(k, block, 1, values), -1);
     builder_store(b, all);
-    for (int i = 0; i < 2; i++) {
+    for (int i = first; i < 2; i++) {
         const struct stream *s = &streams[i];
         builder_scope(b, DOUBLE_OUT, "double.%d.%s.attention.out", block, s->name);
         int64_t from = s->from ? k->text : 0, tokens = s->from ? k->image : k->text;
@@ -228,12 +265,16 @@ static int single_block(struct maker *k, int block, int x, int vector)
     builder_scope(b, "rope, q and k norm", "single.%d.rope", block);
     int query = turned(k, h, 0, 0, named(k, "single_transformer_blocks", block, "attn.norm_q.weight"));
     int key = turned(k, h, 1, 0, named(k, "single_transformer_blocks", block, "attn.norm_k.weight"));
+    int value = heads_of(k, h, 2), number = (int)k->c->double_blocks + block;
+    if (keep_made(k, number, key, value))
+        return x;
     if (!block) {
         tap(b, k->also, TAPS_ALL, query, "single.0.query");
         tap(b, k->also, TAPS_ALL, key, "single.0.key");
     }
     builder_scope(b, "attention", "single.%d.attention", block);
-    int both[2] = {builder_store(b, part_attention(b, query, key, heads_of(k, h, 2), -1))};
+    int both[2] = {
+        builder_store(b, part_attention(b, query, with_kept(k, number, 0, key), with_kept(k, number, 1, value), -1))};
     builder_scope(b, MODULATE, "single.%d.gate", block);
     both[1] = build_slice_axis(b, h, 2, 3 * k->hidden, 3 * k->hidden + 2 * k->c->mlp);
     both[1] = builder_store(b, part_swiglu(b, both[1]));
@@ -323,7 +364,8 @@ static struct maker maker_of(const struct flux2_config *f, const struct flux2_bu
     struct maker k = {.c = &f->dit,
                       .batch = how->batch,
                       .text = f->text_tokens,
-                      .image = how->rows * how->columns + how->reference,
+                      .image = how->rows * how->columns + (how->kept ? 0 : how->reference),
+                      .kept = how->kept ? how->reference : 0,
                       .hidden = f->dit.heads * f->dit.head_dim,
                       .also = how->also,
                       .handed = how->handed ? how->handed : DT_F32,
@@ -351,7 +393,7 @@ int flux2_prepare_module(const struct flux2_config *f, const struct flux2_build 
 // The tokens of the image and of the references behind them, which in a pipeline are an input of their own.
 static int latents(struct maker *k, const struct flux2_build *how)
 {
-    int64_t channels = k->c->channels, apart = k->steps ? how->reference : 0;
+    int64_t channels = k->c->channels, apart = k->steps && !how->kept ? how->reference : 0;
     int x[2] = {input(k, "latent", SHAPE(DT_F32, k->batch, k->image - apart, channels), k->latent), -1};
     if (!apart)
         return x[0];
@@ -374,6 +416,12 @@ int flux2_dit_module(const struct flux2_config *f, const struct flux2_build *how
     }
     k.cosine = build_parameter(b, ROLE_INPUT, "rope_cos", SHAPE(DT_F32, all, c->head_dim / 2), NULL);
     k.sine = build_parameter(b, ROLE_INPUT, "rope_sin", SHAPE(DT_F32, all, c->head_dim / 2), NULL);
+    if (k.kept) {
+        const struct shape all_blocks =
+            SHAPE(DT_F32, c->double_blocks + c->single_blocks, k.kept, c->heads, c->head_dim);
+        k.keys = input(&k, "keys", all_blocks, k.handed);
+        k.values = input(&k, "values", all_blocks, k.handed);
+    }
     if (!k.steps) {
         times(&k, timestep, vectors);
         x[0] = tap(b, k.also, TAPS_ALL, embed_context(&k, context), "text.in");
@@ -398,6 +446,47 @@ int flux2_dit_module(const struct flux2_config *f, const struct flux2_build *how
     z = modulate(&k, z, (struct modulation){.scale = part(&k, vectors[3], 0, 2), .shift = part(&k, vectors[3], 1, 2)});
     builder_scope(b, "image in, out", "image.out");
     build_result(b, "velocity", linear(&k, z, "proj_out.weight", c->channels));
+    return builder_finish(b, err);
+}
+
+int flux2_reference_module(const struct flux2_config *f, const struct flux2_build *how, struct module *m,
+                           struct error *err)
+{
+    const struct flux2_dit_config *c = &f->dit;
+    struct maker k = maker_of(f, how, m);
+    struct builder *b = &k.b;
+    int blocks = (int)(c->double_blocks + c->single_blocks);
+    int vectors[VECTORS] = {-1, -1, -1, -1}, x[2] = {-1, -1}, zero = build_splat(b, SHAPE(DT_S32), 0);
+    k.batch = 1;
+    k.text = k.kept = 0;
+    k.image = how->reference;
+    k.steps = how->hoisted_steps;
+    k.also = TAPS_NONE;
+    k.made = arena_alloc(m->arena, (size_t)blocks, sizeof *k.made, err);
+    int *list = arena_new(m->arena, int, (size_t)blocks, err);
+    if (!k.made || !list)
+        return ERR_MEMORY;
+    x[1] = input(&k, "reference", SHAPE(DT_F32, 1, k.image, c->channels), k.latent);
+    int step = build_parameter(b, ROLE_INPUT, "step", SHAPE(DT_S32), NULL);
+    for (int i = 1; i < 3; i++) { // of the image, and of single blocks
+        int64_t wide = vector_rows[i].parts * k.hidden;
+        vectors[i] = input(&k, vector_rows[i].name, SHAPE(DT_F32, k.steps, wide), k.handed);
+        vectors[i] = build_dynamic_slice(b, vectors[i], (int[]){step, zero}, (int64_t[]){1, wide});
+    }
+    k.cosine = build_parameter(b, ROLE_INPUT, "rope_cos", SHAPE(DT_F32, k.image, c->head_dim / 2), NULL);
+    k.sine = build_parameter(b, ROLE_INPUT, "rope_sin", SHAPE(DT_F32, k.image, c->head_dim / 2), NULL);
+    builder_scope(b, "image in, out", "image.in");
+    x[1] = linear(&k, x[1], "x_embedder.weight", k.hidden);
+    for (int i = 0; i < c->double_blocks; i++)
+        double_block(&k, i, x, vectors);
+    for (int i = 0; i < c->single_blocks; i++)
+        x[1] = single_block(&k, i, x[1], vectors[2]);
+    builder_scope(b, "attention", "kept");
+    for (int which = 0; which < 2; which++) {
+        for (int i = 0; i < blocks; i++)
+            list[i] = k.made[i][which];
+        build_result(b, which ? "values" : "keys", build_concatenate(b, list, blocks, 0));
+    }
     return builder_finish(b, err);
 }
 

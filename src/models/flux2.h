@@ -29,6 +29,8 @@ struct flux2_config {
     int taps[3];                // layers of the text encoder, from 1
     int64_t text_tokens, steps; // of a request
     bool guided;                // base models: every step is run with and without the prompt
+    bool kept_references;       // 9b-kv: references see only each other, at time 0, so their keys and values are made
+                                // once and kept for all steps
 };
 
 // "flux2-klein-4b", "flux2-klein-9b", "flux2-klein-base-4b", "flux2-klein-base-9b", "flux2-tiny" (random weights for
@@ -50,6 +52,7 @@ struct flux2_build {
     int64_t batch;
     int64_t rows, columns; // tokens of the image
     int64_t reference;     // tokens of reference images behind them
+    bool kept;             // with hoisted_steps: of these, keys and values come from flux2_reference_module
     enum taps also;        // values inside that are returned, too
     // A pipeline's step: what is the same for all steps, or known before them, comes from flux2_prepare_module.
     int64_t hoisted_steps; // 0: the step does it all
@@ -72,11 +75,18 @@ int flux2_text_module(const struct flux2_config *c, int64_t batch, enum taps als
 // With hoisted_steps, "context" and "timestep" are replaced by the results of flux2_prepare_module and "step" s32, and
 // the tokens of references come apart as "reference" [1, reference, channels]; all images share them.
 int flux2_dit_module(const struct flux2_config *c, const struct flux2_build *how, struct module *m, struct error *err);
+// With `kept` they come as "keys" and "values" instead, and "rope_cos" and "rope_sin" end with the image.
 // What steps need and do not change, from "context" [1, text_tokens, joint], of one prompt for all images, and
 // "timesteps" f32 [hoisted_steps]: "text" [1, text_tokens, hidden], and a row per step of "modulation.text",
 // "modulation.image", "modulation.single", "modulation.out"; and "nonfinite" s32, of the context's values.
 int flux2_prepare_module(const struct flux2_config *c, const struct flux2_build *how, struct module *m,
                          struct error *err);
+// Reference images as every step sees them, where they see only themselves: "keys" (rotated) and "values" [blocks,
+// reference, heads, head_dim], double blocks first, from "reference" [1, reference, channels], the modulations of
+// flux2_prepare_module, "step" (the row of time 0 in them), and "rope_cos" and "rope_sin" of the references' tokens.
+// Its weights are a part of those of flux2_dit_module, under the same names.
+int flux2_reference_module(const struct flux2_config *c, const struct flux2_build *how, struct module *m,
+                           struct error *err);
 // One block of it by itself, the first double or single one, for timing: "tokens", or "text" and "image", from inputs
 // of the same names ("text" and "image" for both kinds), "modulation" f32 [1, 3 or 6 times hidden] ("text_modulation"
 // for the text of a double one), "rope_cos" and "rope_sin".

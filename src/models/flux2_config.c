@@ -190,7 +190,9 @@ static int read_text(const char *directory, struct decoder_config *c, struct err
 static int read_index(const struct file *f, struct flux2_config *c, struct error *err)
 {
     int64_t taps[3];
-    c->guided = !json_is_true(json_object_get(f->root, "is_distilled"));
+    const char *class = json_string_value(json_object_get(f->root, "_class_name"));
+    c->kept_references = class && strcmp(class, "Flux2KleinKVPipeline") == 0; // of which all are distilled
+    c->guided = !c->kept_references && !json_is_true(json_object_get(f->root, "is_distilled"));
     c->steps = c->guided ? 50 : 4;
     if (!json_object_get(f->root, "text_encoder_out_layers"))
         return 0;

@@ -78,12 +78,14 @@ class WideScheduler(diffusers.FlowMatchEulerDiscreteScheduler):
         return (sample + delta.double() * model_output,)
 
 
-def pipeline(wide, guided, nine=False):
-    """wide: the sampler's sums are of f64. nine: in the proportions of klein-9B."""
+def pipeline(wide, guided, nine=False, kv=False):
+    """wide: the sampler's sums are of f64. nine: in the proportions of klein-9B. kv: keys and values of references are made once."""
     scheduler = (WideScheduler if wide else diffusers.FlowMatchEulerDiscreteScheduler)(
         num_train_timesteps=1000, shift=3.0, use_dynamic_shifting=True, time_shift_type="exponential", base_shift=0.5, max_shift=1.15, base_image_seq_len=256,
         max_image_seq_len=4096)  # fmt: skip
     text, transformer, vae = fill(tiny.text_model(nine)), fill(tiny.transformer_model(nine)), fill(tiny.image_model())
+    if kv:
+        return diffusers.Flux2KleinKVPipeline(scheduler=scheduler, vae=vae, text_encoder=text, tokenizer=None, transformer=transformer)
     return diffusers.Flux2KleinPipeline(scheduler=scheduler, vae=vae, text_encoder=text, tokenizer=None, transformer=transformer, is_distilled=not guided)
 
 
@@ -101,7 +103,7 @@ CASTS = (*tiny.CASTS, SUMS)
 
 def run(case, dtype, casts, ids, mask, noise):
     """One run, with some casts in f64: latents after every step, the image, and the times that the transformer was told."""
-    pipe = pipeline(SUMS in casts, case["guided"], case["nine"])
+    pipe = pipeline(SUMS in casts, case["guided"], case["nine"], case["kv"])
     restore = tiny.patch([c for c in casts if c != SUMS])
     for part in (pipe.text_encoder, pipe.transformer, pipe.vae):
         part.to(dtype)
@@ -120,9 +122,12 @@ def run(case, dtype, casts, ids, mask, noise):
         return values
 
     pipe.set_progress_bar_config(disable=True)
-    image = pipe(image=references or None, height=HEIGHT, width=WIDTH, num_inference_steps=case["steps"], guidance_scale=case["guidance"], latents=torch.from_numpy(noise).to(dtype),
-                 prompt_embeds=context[0], negative_prompt_embeds=context[1], callback_on_step_end=keep, output_type="pt").images  # fmt: skip
+    other = {} if case["kv"] else {"guidance_scale": case["guidance"], "negative_prompt_embeds": context[1]}
+    image = pipe(image=references or None, height=HEIGHT, width=WIDTH, num_inference_steps=case["steps"], latents=torch.from_numpy(noise).to(dtype),
+                 prompt_embeds=context[0], callback_on_step_end=keep, output_type="pt", **other).images  # fmt: skip
     restore()
+    if case["kv"]:
+        del times[1]  # that of the references, in the first step
     return kept, image.double().permute(0, 2, 3, 1).contiguous().numpy(), times[:: 2 if case["guided"] else 1]
 
 
@@ -164,9 +169,10 @@ def main():
     mask = (np.arange(512)[None, :] < np.array([[40], [12]])).astype(np.int32)
     noise = generator.standard_normal((1, 16, HEIGHT // 16, WIDTH // 16)).astype(np.float32)
     packed = np.ascontiguousarray(noise.reshape(1, 16, -1).transpose(0, 2, 1))
-    one = {"nine": False, "guided": False, "steps": STEPS, "guidance": 1.0, "references": []}
+    one = {"nine": False, "kv": False, "guided": False, "steps": STEPS, "guidance": 1.0, "references": []}
     cases = [{**one, "name": "text"}, {**one, "name": "references", "references": [[64, 80], [80, 64]]}, {**one, "name": "guidance", "guided": True, "steps": 3, "guidance": 4.0},
-             {**one, "name": "nine", "nine": True, "references": [[64, 64]]}, {**one, "name": "nine-base", "nine": True, "guided": True, "steps": 2, "guidance": 4.0}]  # fmt: skip
+             {**one, "name": "nine", "nine": True, "references": [[64, 64]]}, {**one, "name": "nine-base", "nine": True, "guided": True, "steps": 2, "guidance": 4.0},
+             {**one, "name": "kv", "kv": True, "references": [[64, 80], [80, 64]]}]  # fmt: skip
     size = lambda a: float(np.sqrt(np.mean(np.square(a))))
     for case in cases:
         one = lambda casts, dtype=torch.float64: run(case, dtype, casts, ids, mask, noise)

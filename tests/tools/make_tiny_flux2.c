@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // make-tiny-flux2 [OPTION]... DIR   writes the small FLUX.2 for command tests (tests/unit/tiny_flux2.h)
-//   --seed N   --bfl   --unaligned   --part text|transformer|vae   --drop TENSOR   --extra TENSOR   --fp8 TENSOR
+//   --seed N   --bfl   --unaligned   --kept   --part text|transformer|vae   --drop TENSOR   --extra TENSOR   --fp8
+//   TENSOR
 //   --text-hidden N   --vocabulary N
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +22,8 @@ int main(int argc, char **argv)
             o.bfl = true;
         else if (strcmp(argv[i], "--unaligned") == 0)
             o.unaligned = true;
+        else if (strcmp(argv[i], "--kept") == 0)
+            o.kept = true;
         else
             flag = false;
         if (flag)

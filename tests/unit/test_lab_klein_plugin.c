@@ -214,13 +214,33 @@ TEST(lab_klein_plugin_proportions_of_9b_in_f32_are_near)
     run_nine(false, "f32", 2e-5, 2e-5);
 }
 
+// A model that keeps keys and values of its references, which see only each other and are at time 0.
+static void run_kept(const char *policy, double wide, double near)
+{
+    struct error err = {0};
+    char dir[1100];
+    snprintf(dir, sizeof dir, "%s/kept", test_dir());
+    REQUIRE_OK(tiny_flux2_write(dir, &(struct tiny_flux2_options){.seed = 1, .kept = true}, &err), &err);
+    run_case("kv", &(struct bounds){policy, dir, wide, near});
+}
+
+TEST(lab_klein_plugin_kept_references_in_f64_equal_diffusers)
+{
+    run_kept(NULL, 1e-12, 1e-6);
+}
+
+TEST(lab_klein_plugin_kept_references_in_bf16_are_near)
+{
+    run_kept("bf16", 3.2e-2, 3.2e-2);
+}
+
 // The one cast: alone in f32 it is what diffusers is off by, and every other alone leaves the latents within 1e-6.
 TEST(lab_klein_waves_of_the_time_are_what_diffusers_is_off_by)
 {
     struct reference r;
     reference_open(&r);
     const json_t *list = json_object_get(r.f.root, "cases");
-    CHECK_INT(json_array_size(list), 5);
+    CHECK_INT(json_array_size(list), 6);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *c = json_array_get(list, i), *casts = json_object_get(c, "casts"), *off;
         const char *name;

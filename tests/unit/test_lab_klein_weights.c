@@ -63,8 +63,16 @@ TEST(lab_klein_weights_are_the_same_in_every_layout)
             REQUIRE_OK(klein_weights_bytes(&w[i], (enum flux2_component)c, &bytes[i], &e), &e);
         CHECK(bytes[0] == bytes[1] && bytes[2] >= bytes[0]); // random ones are padded to multiples of 64
     }
+    CHECK(!w[0].config.kept_references && !w[1].config.kept_references);
     for (int i = 0; i < 3; i++)
         klein_weights_close(&w[i]);
+    // What is not in shapes is in the name of a single file.
+    char kept[1300];
+    snprintf(kept, sizeof kept, "%s", in_dir("files/tiny-kv.safetensors"));
+    CHECK(rename(in_dir("files/transformer.safetensors"), kept) == 0);
+    REQUIRE_OK(open_of(&w[0], kept, &e), &e);
+    CHECK(w[0].config.kept_references && !w[0].config.guided);
+    klein_weights_close(&w[0]);
 }
 
 // Projections that lie one behind the other are read where they lie.

@@ -209,9 +209,10 @@ static int folder(const char *dir, const struct tiny_flux2_options *o, struct er
         const char *name, *text;
     } files[] = {// The index of a base model says nothing about being distilled.
                  {"model_index.json",
-                  o->base ? "{\"_class_name\": \"Flux2KleinPipeline\", \"text_encoder_out_layers\": [1, 3, 5]}"
-                          : "{\"_class_name\": \"Flux2KleinPipeline\", \"is_distilled\": true, "
-                            "\"text_encoder_out_layers\": [1, 3, 5]}"},
+                  o->kept   ? "{\"_class_name\": \"Flux2KleinKVPipeline\", \"text_encoder_out_layers\": [1, 3, 5]}"
+                  : o->base ? "{\"_class_name\": \"Flux2KleinPipeline\", \"text_encoder_out_layers\": [1, 3, 5]}"
+                            : "{\"_class_name\": \"Flux2KleinPipeline\", \"is_distilled\": true, "
+                              "\"text_encoder_out_layers\": [1, 3, 5]}"},
                  {"transformer/config.json", dit},
                  {"vae/config.json",
                   "{\"block_out_channels\": [8, 16, 32, 32], \"layers_per_block\": 2, \"latent_channels\": 4, "

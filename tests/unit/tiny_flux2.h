@@ -15,6 +15,7 @@ struct tiny_flux2_options {
     uint64_t seed;
     bool nine;                 // in the proportions of klein-9B: a text encoder as wide as the transformer, a head
     bool base;                 // a folder of a base model
+    bool kept;                 // a folder of one that keeps keys and values of references
     bool bfl;                  // transformer.safetensors, ae.safetensors, text_encoder/; else a folder
     bool unaligned;            // tensors begin at odd multiples of 8
     enum tiny_flux2_part part; // that is changed
