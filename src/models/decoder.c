@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "models/latent.h"
 #include "models/parts.h"
 
 #define CACHE_NAME         "cache.%d.%s"
@@ -50,21 +51,53 @@ static int turned(struct maker *k, int layer, int qkv, int64_t from, int64_t hea
     return builder_store(b, part_rotate_half(b, x, k->cosine, k->sine));
 }
 
-// The values of this call behind what a step's cache holds; else as they are, returned as the cache.
+// The values of this call [batch, tokens, heads, features] behind what a step's cache holds; else as they are, returned
+// as the cache.
 static int cached(struct maker *k, int layer, int x, const char *kind)
 {
     struct builder *b = &k->b;
     char name[64];
-    if (k->how->phase == DECODER_TAPS)
+    if (k->how->phase == DECODER_TAPS || x < 0)
         return x;
     snprintf(name, sizeof name, CACHE_NAME, layer, kind);
     if (k->how->phase == DECODER_STEP) {
-        struct shape all = SHAPE(DT_F32, k->how->batch, k->how->seq, k->c->kv_heads, k->c->head_dim);
+        struct shape all = *builder_shape(b, x);
+        all.dims[1] = k->how->seq;
         int zero = build_splat(b, SHAPE(DT_S32), 0);
         int old = build_parameter(b, ROLE_STATE, name, all, NULL);
         x = builder_store(b, build_dynamic_update_slice(b, old, x, (int[]){zero, k->position, zero, zero}));
     }
     return build_result(b, name, x);
+}
+
+static int from_latents(struct maker *k, int layer, int x)
+{
+    struct builder *b = &k->b;
+    const struct decoder_config *c = k->c;
+    int64_t nope = c->head_dim - c->rope_dim;
+    struct latent l = {.heads = c->heads,
+                       .nope = nope,
+                       .rope = c->rope_dim,
+                       .value = c->v_head_dim,
+                       .lora = c->kv_lora,
+                       .q_lora = c->q_lora,
+                       .eps = c->eps,
+                       .prefix = layer_name(k, layer, "self_attn.")};
+    int h = layer_norm_of(k, layer, x, "input_layernorm");
+    builder_scope(b, "qkv", "layer.%d.qkv", layer);
+    struct latent_values v = latent_project(b, &l, h);
+    builder_scope(b, "rope", "layer.%d.rope", layer);
+    int turned = part_rotate_half(b, build_slice_axis(b, v.query, 3, nope, c->head_dim), k->cosine, k->sine);
+    v.query = build_concatenate(b, (int[]){build_slice_axis(b, v.query, 3, 0, nope), turned}, 2, 3);
+    v.query = builder_store(b, v.query);
+    v.key = builder_store(b, part_rotate_half(b, v.key, k->cosine, k->sine));
+    builder_scope(b, "attention", "layer.%d.attention", layer);
+    v.latent = cached(k, layer, v.latent, "latent");
+    v.key = cached(k, layer, v.key, "rope");
+    int y = builder_store(b, latent_attention(b, &l, v, k->visible, k->how->phase == DECODER_STEP));
+    builder_scope(b, "attention out", "layer.%d.attention.out", layer);
+    y = part_linear(b, y, layer_name(k, layer, "self_attn.o_proj.weight"), c->hidden);
+    return builder_store(b, build_binary(b, OP_ADD, x, y));
 }
 
 static int attention(struct maker *k, int layer, int x)
@@ -73,6 +106,8 @@ static int attention(struct maker *k, int layer, int x)
     struct builder *b = &k->b;
     const struct decoder_config *c = k->c;
     int64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
+    if (c->kv_lora)
+        return from_latents(k, layer, x);
     int h = layer_norm_of(k, layer, x, "input_layernorm");
 
     builder_scope(b, "qkv", "layer.%d.qkv", layer);
@@ -104,6 +139,10 @@ static int mlp(struct maker *k, int layer, int x)
     struct builder *b = &k->b;
     int64_t wide = k->c->intermediate;
     int h = layer_norm_of(k, layer, x, "post_attention_layernorm");
+    if (k->c->experts.n && k->c->moe[layer] & ARCH_MOE) {
+        h = experts_build(b, &k->c->experts, layer, layer_name(k, layer, "mlp."), h);
+        return builder_store(b, build_binary(b, OP_ADD, x, h));
+    }
     builder_scope(b, "mlp", "layer.%d.mlp.up", layer);
     h = part_stacked_linear(b, h, layer_name(k, layer, "mlp."), parts, (int64_t[]){wide, wide}, 2);
     h = builder_store(b, h);
@@ -176,7 +215,7 @@ static int inputs(struct maker *k)
     struct builder *b = &k->b;
     const struct decoder_config *c = k->c;
     char name[80];
-    struct shape table = SHAPE(DT_F32, k->tokens, c->head_dim / 2);
+    struct shape table = SHAPE(DT_F32, k->tokens, (c->kv_lora ? c->rope_dim : c->head_dim) / 2);
     int ids = build_parameter(b, ROLE_INPUT, "input_ids", SHAPE(DT_S32, k->how->batch, k->tokens), NULL);
     k->visible = visible_keys(k);
     k->cosine = build_parameter(b, ROLE_INPUT, "rope_cos", table, NULL);

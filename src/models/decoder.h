@@ -8,6 +8,7 @@
 #include "io/hf_config.h"
 #include "ir/builder.h"
 #include "models/arch.h"
+#include "models/experts.h"
 #include "models/taps.h"
 
 enum { DECODER_MAX_TAPS = 8 };
@@ -19,13 +20,18 @@ struct decoder_config {
     bool tied;          // the head is the embedding table
     int64_t window;     // tokens that a layer sees, 0: all. Longer sequences are refused
     const char *prefix; // of tensor names: "model."
+    // Of a description alone, where nothing runs: experts in the layers that `moe` marks (n 0: in none), and latent
+    // attention (latent.h; kv_lora 0: keys and values of heads), whose head_dim has rope_dim rotated features.
+    struct experts experts;
+    const uint8_t *moe; // one per layer, ARCH_MOE
+    int64_t kv_lora, q_lora, rope_dim, v_head_dim;
 };
 
 // model_type llama, mistral or qwen3. ERR_INPUT names the file and the key.
 int decoder_config_read(struct decoder_config *d, const struct hf_config *c, struct error *err);
 
-// The same from a description, for shapes alone: neither the norms' eps nor the rotation are in it. ERR_USAGE for what
-// cannot be built.
+// The same from a description, for shapes alone: neither the norms' eps nor the rotation are in it. Also mixtral,
+// qwen3_moe, deepseek_v2 and deepseek_v3. `d` borrows from `a`. ERR_USAGE for what cannot be built.
 int decoder_config_of(struct decoder_config *d, const struct arch *a, struct error *err);
 
 enum decoder_phase {
@@ -47,7 +53,8 @@ struct decoder_build {
 // Builds the f32 module. Inputs: "input_ids" s32 [batch, seq] (or [batch, 1]), "attention_mask" s32 [batch, seq] (1 on
 // tokens; a key is seen by later queries only, and only where it is a token), "rope_cos" and "rope_sin" f32
 // [seq, head_dim / 2] (or [1, ...]). A step has "position" s32 in place of the mask, and states "cache.N.key",
-// "cache.N.value" [batch, seq, kv heads, head_dim].
+// "cache.N.value" [batch, seq, kv heads, head_dim]; with latent attention "cache.N.latent" [batch, seq, 1, kv_lora] and
+// "cache.N.rope" [batch, seq, 1, rope_dim].
 // Results: "context" [batch, seq, taps * hidden]; or "logits" [batch, vocab] and caches.
 // ERR_USAGE for sizes out of range.
 int decoder_module(const struct decoder_config *c, const struct decoder_build *how, struct module *m,

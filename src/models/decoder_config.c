@@ -83,28 +83,51 @@ int decoder_config_read(struct decoder_config *d, const struct hf_config *c, str
     return rc ? rc : check(c, d, err);
 }
 
+static int64_t rows_of(const struct arch *a, const char *name)
+{
+    for (size_t i = 0; i < a->n_tensors; i++) {
+        if (strcmp(a->tensors[i].name, name) == 0)
+            return a->tensors[i].rows;
+    }
+    return 0;
+}
+
 int decoder_config_of(struct decoder_config *d, const struct arch *a, struct error *err)
 {
-    bool qwen3 = strcmp(a->family, "qwen3") == 0;
-    bool known = qwen3 || strcmp(a->family, "llama") == 0 || strcmp(a->family, "mistral") == 0;
-    if (a->kind != ARCH_DECODER || !known || a->experts || !a->gated || a->kv_lora)
-        return error_set(
-            err, ERR_USAGE, a->name,
-            "a %s cannot be priced yet: there are llama, mistral and qwen3 without experts (`assay budget` "
-            "takes it)",
-            a->family);
+    static const char *const known[] = {"llama",     "mistral",     "qwen3",      "mixtral",
+                                        "qwen3_moe", "deepseek_v2", "deepseek_v3"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        found |= strcmp(a->family, known[i]) == 0;
+    // Biases are in none of these; what else a family may turn on would change shapes.
+    if (a->kind != ARCH_DECODER || !found || !a->gated || rows_of(a, "q_bias") || rows_of(a, "o_bias") ||
+        rows_of(a, "kv_a_bias") || rows_of(a, "up_bias"))
+        return error_set(err, ERR_USAGE, a->name,
+                         "a %s cannot be priced yet: there are llama, mistral, qwen3, mixtral, qwen3_moe, deepseek_v2 "
+                         "and deepseek_v3, all without biases (`assay budget` takes it)",
+                         a->family);
     *d = (struct decoder_config){.hidden = a->hidden,
                                  .layers = a->layers,
                                  .heads = a->heads,
-                                 .kv_heads = a->kv_heads,
+                                 .kv_heads = a->kv_lora ? a->heads : a->kv_heads,
                                  .head_dim = a->head_dim,
                                  .intermediate = a->ffn,
                                  .vocab = a->vocab,
                                  .eps = 1e-6,
                                  .rope_theta = 1e6,
-                                 .qk_norm = qwen3,
+                                 .qk_norm = rows_of(a, "qk_norm") > 0,
                                  .tied = a->tied,
                                  .window = a->window,
-                                 .prefix = "model."};
+                                 .prefix = "model.",
+                                 .experts = {.n = a->experts,
+                                             .active = a->active_experts,
+                                             .columns = a->expert_ffn,
+                                             .shared = a->shared_ffn,
+                                             .corrected = rows_of(a, "router_bias") > 0},
+                                 .moe = a->flags,
+                                 .kv_lora = a->kv_lora,
+                                 .q_lora = rows_of(a, "q_a_proj"),
+                                 .rope_dim = a->rope_dim,
+                                 .v_head_dim = a->v_head_dim};
     return 0;
 }

@@ -192,10 +192,11 @@ int part_attention(struct builder *b, int q, int k, int v, int visible)
     }
     int p = builder_store(b, part_softmax(b, scores));
     b->domain = DOMAIN_GENERAL;
-    // [batch, kv heads, tokens, shared, dim]
+    // [batch, kv heads, tokens, shared, features of a value]
+    int64_t wide = builder_shape(b, v)->dims[3];
     int y = build_dot(b, p, v, 2, (int[]){0, 1}, (int[]){0, 2}, 1, (int[]){4}, (int[]){1}, DT_F32);
     y = build_transpose(b, y, (int[]){0, 2, 1, 3, 4});
-    return build_reshape(b, y, 3, (int64_t[]){batch, tokens, heads * dim});
+    return build_reshape(b, y, 3, (int64_t[]){batch, tokens, heads * wide});
 }
 
 void part_rope_angle(double position, int64_t pair, int64_t dim, double theta, float *cosine, float *sine)

@@ -28,8 +28,9 @@ int part_group_norm(struct builder *b, int x, int64_t groups, int gamma, int bet
 // away, or with its neighbour.
 int part_rotate_half(struct builder *b, int x, int cosine, int sine);
 int part_rotate_pairs(struct builder *b, int x, int cosine, int sine);
-// softmax(q k^T / sqrt(dim)) v. q [batch, tokens, heads, dim], k and v [batch, keys, kv heads, dim], where
-// kv heads divides heads; visible pred [batch, tokens, keys] or -1. Result [batch, tokens, heads * dim].
+// softmax(q k^T / sqrt(dim)) v. q [batch, tokens, heads, dim], k [batch, keys, kv heads, dim] and v [batch, keys,
+// kv heads, value], where kv heads divides heads; visible pred [batch, tokens, keys] or -1. Result [batch, tokens,
+// heads * value].
 int part_attention(struct builder *b, int q, int k, int v, int visible);
 // s32: how many values are infinite or no numbers.
 int part_nonfinite(struct builder *b, int x);
