@@ -173,6 +173,26 @@ static void print_parts(struct str *note, const struct price *p)
         str_add(note, ". Figures are of the whole request. ");
 }
 
+// How many experts the tokens of a call need.
+static void print_experts(struct str *note, const struct price *p)
+{
+    bool any = false;
+    for (int i = 0; i < p->request.n_parts; i++) {
+        const struct model_part *part = &p->request.parts[i];
+        const struct model_traffic *t = &part->traffic;
+        if (!t->experts.n)
+            continue;
+        if (!any)
+            str_addf(note, "A token passes %lld of %lld experts; of a layer's are read, were all chosen as often: ",
+                     (long long)t->experts.active, (long long)t->experts.n);
+        str_addf(note, "%s%.3g by the %.0f token%s of a %s", any ? ", " : "", experts_touched(&t->experts, t->tokens),
+                 t->tokens, t->tokens > 1 ? "s" : "", part->name);
+        any = true;
+    }
+    if (any)
+        str_add(note, ". ");
+}
+
 // Of a program: which of its arguments are what.
 static void print_arguments(struct str *note, const struct price *p)
 {
@@ -587,6 +607,7 @@ static int print_text(struct cli *cli, struct price *p, struct error *err)
     struct str note;
     str_init(&note);
     print_parts(&note, p);
+    print_experts(&note, p);
     if (p->weight_bytes && !p->policy)
         str_addf(&note, "weights %s. ", weights);
     else if (p->weight_bytes)
@@ -661,14 +682,18 @@ static int run(struct cli *cli, struct error *err)
 static const char *const description[] = {
     "FLOP, bytes and intensity of every module, and the least time each chip can need for it. Nothing runs and no "
     "weights are read: shapes are enough.",
-    "WORKLOAD is a model directory (configurations alone are read: BERT, Llama, Mistral, Qwen3, or the diffusers "
-    "folder of a FLUX.2 klein), builtin:minilm, builtin:flux2-klein-4b (-9b, -base-4b, -base-9b), "
+    "WORKLOAD is a model directory (configurations alone are read: BERT, Llama, Mistral, Qwen3, with experts Mixtral, "
+    "Qwen3-MoE, DeepSeek V2 and V3, or the diffusers folder of a FLUX.2 klein), builtin:minilm, builtin:flux2-klein-4b "
+    "(-9b, -base-4b, -base-9b), "
     "builtin:llama-3.1-8b and other decoders of `assay budget`'s list, or builtin:gemm:MxKxN:TYPE with TYPE f32, "
     "bf16, f16, int8 or f64 and results in f32, int32 or f64.",
     "Or it is a program that was exported or dumped: StableHLO as text or bytecode (.mlir, as jax.export writes it), "
     "or an HLO module (.hlo.pb, or the .txt of a dump). One that was not optimised is rewritten for the policy; what "
     "cannot be, and optimised programs, are priced as they are. Its weights are the arguments that a tensor of "
     "--weights is named like, or those of --weight-args; of the files names, types and shapes alone are read.",
+    "Of experts the FLOP are those that tokens pass, and the bytes those of the experts that a batch needs when all "
+    "are "
+    "chosen as often. --layout ep divides them, pp the layers over stages that work in turns.",
     "A request may run several programs: an image its text encoder, a step of its transformer for each step, and its "
     "decoder; a decoder of text its prompt, and a step for each token it writes. Figures are of a whole request.",
     "Bytes are counted in three ways. Bytes: what enters and leaves each row's scopes once. Merged: the same with rows "
@@ -691,8 +716,7 @@ static const struct option options[] = {
      .argument = "LAYOUT",
      .words = layout_words,
      .help = "of the chips of a slice: dp, fsdp, tp, tp+sp, ulysses, ring, ep over all of them (each in turn when not "
-             "given), or "
-             "several, as in dp=2,tp=4"},
+             "given), pp (mb= microbatches), or several, as in dp=2,tp=4 or pp=4,tp=2,mb=8"},
     {.name = "policy",
      .kind = OPTION_STRING,
      .argument = "POLICY",

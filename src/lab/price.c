@@ -106,6 +106,12 @@ static void count_weights_once(struct price *p)
         p->weight_bytes = p->parts[0].weight_bytes;
         p->scale_bytes = p->parts[0].scale_bytes;
     }
+    const struct module *m = &p->parts[0].module;
+    for (int i = 0; i < m->n_parameters; i++) {
+        const struct instruction *in = &m->instructions[m->parameters[i].instruction];
+        if (m->parameters[i].role == ROLE_WEIGHT && strcmp(in->group, EXPERTS_GROUP) == 0)
+            p->expert_bytes += shape_bytes(&in->shape);
+    }
 }
 
 int price_open(struct price *p, const struct price_options *o, struct error *err)
@@ -286,6 +292,22 @@ static void write_arguments(const struct price *p, struct jw *w)
     jw_object_end(w);
 }
 
+static void write_experts(const struct model_traffic *t, struct jw *w)
+{
+    jw_key(w, "experts");
+    if (!t->experts.n) {
+        jw_null(w);
+        return;
+    }
+    jw_object(w);
+    jw_kv_int(w, "layers", t->routed_layers);
+    jw_kv_int(w, "experts", t->experts.n);
+    jw_kv_int(w, "active", t->experts.active);
+    quantity_json_derived(w, "touched", experts_touched(&t->experts, t->tokens), "1",
+                          "experts of a layer that the tokens of one call need, were all chosen as often");
+    jw_object_end(w);
+}
+
 static void write_parts(const struct price *p, struct jw *w)
 {
     jw_key(w, "parts");
@@ -300,6 +322,7 @@ static void write_parts(const struct price *p, struct jw *w)
         quantity_json_derived(w, "bytes", part->total.bytes, "B", "one call, every row a kernel of its own");
         quantity_json_derived(w, "weight_bytes", (double)part->weight_bytes, "B",
                               "values and codes as they are stored");
+        write_experts(&part->part->traffic, w);
         jw_object_end(w);
     }
     jw_array_end(w);

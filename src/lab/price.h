@@ -68,7 +68,7 @@ struct price {
     struct cost_row *rows; // of a whole request: a row per group, or per scope, of every part
     int n_rows;
     struct cost total;
-    int64_t weight_bytes, scale_bytes;
+    int64_t weight_bytes, scale_bytes, expert_bytes; // expert_bytes: of both, what routed experts have
     const char *note; // how a program is priced; NULL: it is none, or there is nothing to say
     const struct chip *chips[PRICE_MAX_CHIPS];
     struct chip_target targets[PRICE_MAX_CHIPS]; // with their slices; chips is 1 where only a chip was named

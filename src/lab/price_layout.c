@@ -41,18 +41,54 @@ struct share {
     struct layout layout;
     bool once;       // weights are gathered once a request
     double requests; // of the batch's ways, those that have something to do
-    double sequence, tensors, stages;
+    double sequence, tensors, stages, experts;
+    double groups;       // of chips that have all experts among them, and something to do
+    double microbatches; // of each pipeline; 1 without one
 };
 
 static struct share share_of(const struct price *p, const struct layout *l, bool once)
 {
-    double ways = (double)layout_batch_ways(l);
-    return (struct share){.layout = *l,
-                          .once = once,
-                          .requests = fmin(ways, (double)p->request.batch),
-                          .sequence = (double)layout_sequence_ways(l),
-                          .tensors = (double)l->ways[LAYOUT_TP],
-                          .stages = (double)l->ways[LAYOUT_PP]};
+    double ways = (double)layout_batch_ways(l), experts = (double)l->ways[LAYOUT_EP], batch = (double)p->request.batch;
+    struct share s = {.layout = *l,
+                      .once = once,
+                      .requests = fmin(ways, batch),
+                      .sequence = (double)layout_sequence_ways(l),
+                      .tensors = (double)l->ways[LAYOUT_TP],
+                      .stages = (double)l->ways[LAYOUT_PP],
+                      .experts = experts,
+                      .groups = fmin(ways / experts, batch),
+                      .microbatches = 1};
+    if (s.stages > 1) // as many as are said, else one for each sequence, as `assay compile` cuts the batch
+        s.microbatches = l->microbatches ? (double)l->microbatches : fmax(1, batch / s.requests);
+    return s;
+}
+
+// Stages work in turns, in each of which every stage has one microbatch; the last one begins when the others have had
+// theirs.
+static double turns(const struct share *s)
+{
+    return s->microbatches + s->stages - 1;
+}
+
+// What a stage hands to the next: in each turn but the last, a microbatch's share.
+static struct collective_cost hand_over(const struct network *n, const struct share *s, double bytes)
+{
+    struct collective_cost c = collective_hand_over(n, bytes / s->microbatches, 1);
+    c.bytes *= s->microbatches;
+    c.ports_s *= turns(s) - 1;
+    c.topology_s *= turns(s) - 1;
+    return c;
+}
+
+// The same of what the chips of a stage send each other, in each turn.
+static struct collective_cost in_turns(const struct network *n, const struct share *s, enum collective op, double bytes,
+                                       double count)
+{
+    struct collective_cost c = collective_cost(n, op, bytes / s->microbatches, count);
+    c.bytes *= s->microbatches;
+    c.ports_s *= turns(s);
+    c.topology_s *= turns(s);
+    return c;
 }
 
 // What the chips of one way send of a part, once or at every call; what is NULL where nothing is sent, or known.
@@ -65,28 +101,46 @@ static struct layout_part sent_by(const struct price *p, const struct share *s, 
     double blocks = (t->attentions ? (double)t->attentions : 1) / s->stages;
     struct layout_part out = {.times = (double)part->part->calls};
     if (w->axis == LAYOUT_FSDP) {
-        double weights = ((double)part->weight_bytes + (double)part->scale_bytes) / (s->tensors * s->stages);
+        double experts = t->experts.n ? (double)p->expert_bytes * (1 - 1 / s->experts) : 0; // that ep's ways divide
+        double weights = ((double)part->weight_bytes + (double)part->scale_bytes - experts) / (s->tensors * s->stages);
         out.times = s->once ? 1 : out.times;
         out.what = "all-gather of weights";
         out.comms = collective_cost(n, COLLECTIVE_ALL_GATHER, weights, blocks);
     } else if (w->axis == LAYOUT_TP && t->heads) {
         out.what = s->layout.sp ? "reduce-scatter and all-gather behind each sum" : "all-reduce behind each sum";
-        out.comms = collective_cost(n, COLLECTIVE_ALL_REDUCE, t->reduced * size, (double)t->reductions / s->stages);
+        out.comms = in_turns(n, s, COLLECTIVE_ALL_REDUCE, t->reduced * size, (double)t->reductions / s->stages);
     } else if (w->axis == LAYOUT_ULYSSES && t->heads) {
         out.what = "all-to-all of queries, keys, values and outputs";
         // of the whole sequence, whose ways these are
         out.comms =
-            collective_cost(n, COLLECTIVE_ALL_TO_ALL, t->attention * size * (double)w->ways / s->tensors, 4 * blocks);
+            in_turns(n, s, COLLECTIVE_ALL_TO_ALL, t->attention * size * (double)w->ways / s->tensors, 4 * blocks);
     } else if (w->axis == LAYOUT_RING && t->heads) {
         out.what = "keys and values go round";
-        out.comms =
-            collective_cost(n, COLLECTIVE_PERMUTE, t->keys_values * size * (double)w->ways / s->tensors, blocks);
+        out.comms = in_turns(n, s, COLLECTIVE_PERMUTE, t->keys_values * size * (double)w->ways / s->tensors, blocks);
+    } else if (w->axis == LAYOUT_EP && t->experts.n) {
+        out.what = "all-to-all of tokens to their experts, and back";
+        // of the group's tokens, whichever of its chips have some
+        double all = 2 * t->routed * activation_bytes(p) / (s->groups * s->sequence * s->stages);
+        out.comms = in_turns(n, s, COLLECTIVE_ALL_TO_ALL, all, 2 * (double)t->routed_layers / s->stages);
     } else if (w->axis == LAYOUT_PP && t->reductions) {
         out.what = "activations to the next stage";
         double stream = t->reduced / (double)t->reductions * size * s->stages / (s->layout.sp ? s->tensors : 1);
-        out.comms = collective_hand_over(n, stream, 1);
+        out.comms = hand_over(n, s, stream);
     }
     return out;
+}
+
+// Why the batch cannot come in so many microbatches; NULL: it can.
+static const char *why_not_cut(struct price *p, const struct layout *l, struct error *err)
+{
+    int64_t each = p->request.batch / layout_batch_ways(l);
+    each = each < 1 ? 1 : each;
+    if (!l->microbatches || each % l->microbatches == 0)
+        return NULL;
+    return arena_printf(&p->arena, err,
+                        "mb=%" PRId64 " does not divide the %" PRId64 " of the batch that each pipeline gets; --batch "
+                        "%" PRId64 " would do",
+                        l->microbatches, each, l->microbatches * layout_batch_ways(l));
 }
 
 static const char *why_not(struct price *p, const struct layout *l, struct error *err)
@@ -94,43 +148,105 @@ static const char *why_not(struct price *p, const struct layout *l, struct error
     struct error e = {0};
     for (int i = 0; i < p->request.n_parts; i++) {
         const struct model_traffic *t = &p->request.parts[i].traffic;
-        struct layout_limits limits = {
-            .heads = t->heads, .kv_heads = t->kv_heads, .dense = true, .layers = t->attentions};
+        struct layout_limits limits = {.heads = t->heads,
+                                       .kv_heads = t->kv_heads,
+                                       .dense = !t->experts.n,
+                                       .experts = t->experts.n,
+                                       .layers = t->attentions};
         if (t->heads && layout_check(l, &limits, &e))
             return arena_printf(&p->arena, err, "%s: %s", p->request.parts[i].name, e.message);
     }
-    return NULL;
+    return why_not_cut(p, l, err);
 }
 
-// Stages wait for each other: of m microbatches each has its part of m + stages - 1 steps.
-static double bubble(const struct price *p, const struct share *s)
+// Of a part and of its routed experts alone: arithmetic on one device, bytes of weights, and others.
+struct work {
+    double math_us, weights, rest;
+};
+
+static int work_of(struct price *p, const struct cost_row *rows, int n, const struct chip *chip, struct work *out,
+                   const char **reason, struct error *err)
 {
-    double own = fmax(1, (double)p->request.batch / s->requests);
-    double m = s->layout.microbatches ? (double)s->layout.microbatches : own;
-    return (m + s->stages - 1) / m;
+    struct whole_floor f;
+    *out = (struct work){0};
+    int rc = n ? roofline_whole(rows, n, chip, &p->arena, &f, err) : 0;
+    if (rc || !n)
+        return rc;
+    out->math_us = f.time[WHOLE_MATH].value;
+    if (isnan(out->math_us) && !*reason)
+        *reason = f.time[WHOLE_MATH].source;
+    for (int i = 0; i < n; i++) {
+        out->weights += rows[i].cost.weight_bytes;
+        out->rest += rows[i].cost.bytes_merged - rows[i].cost.weight_bytes;
+    }
+    out->rest = fmax(out->rest, 0);
+    return 0;
 }
 
-// Arithmetic and memory of a request on each of the chips that work on it, divided evenly. Weights are read whole, but
-// where they are divided for good.
+static bool is_expert_row(const struct price *p, int i)
+{
+    const char *name = p->rows[i].group, *dot = strrchr(name, '.');
+    return strcmp(dot ? dot + 1 : name, EXPERTS_GROUP) == 0; // "layer.3.experts" of rows by scope
+}
+
+// Rows of routed experts, copied.
+static struct cost_row *expert_rows(struct price *p, const struct price_part *part, int *n, struct error *err)
+{
+    struct cost_row *rows = arena_new(&p->arena, struct cost_row, part->n_rows, err);
+    *n = 0;
+    for (int i = part->first_row; rows && i < part->first_row + part->n_rows; i++) {
+        if (is_expert_row(p, i))
+            rows[(*n)++] = p->rows[i];
+    }
+    return rows;
+}
+
+// Arithmetic and memory of a part on each of the chips that work on it, divided evenly, but for layers that stages do
+// not share evenly: then the fullest one counts. Weights are read whole, but where they are divided for good, and by
+// each microbatch.
+static int divide_part(struct price *p, const struct price_part *part, const struct chip *chip, const struct share *s,
+                       struct layout_price *out, struct error *err)
+{
+    struct work all, experts;
+    int n, rc = 0;
+    struct cost_row *rows = expert_rows(p, part, &n, err);
+    if (!rows)
+        return ERR_MEMORY;
+    rc = work_of(p, &p->rows[part->first_row], part->n_rows, chip, &all, &out->reason, err);
+    if (!rc)
+        rc = work_of(p, rows, n, chip, &experts, &out->reason, err);
+    if (rc)
+        return rc;
+    double layers = (double)part->part->traffic.attentions, stages = layers > 0 ? s->stages : 1; // else on one stage
+    double fullest = layers > 0 ? ceil(layers / stages) / layers : 1;                            // of the layers
+    double passes = layers > 0 ? turns(s) : s->microbatches;
+    double ways = s->sequence * s->tensors, within = s->groups * s->experts;
+    double math = (all.math_us - experts.math_us) / s->requests + experts.math_us / within;
+    const struct model_traffic *t = &part->part->traffic;
+    double read = experts.weights / s->experts; // fewer tokens at once choose fewer experts
+    if (t->experts.n)
+        read *= experts_touched(&t->experts, t->tokens / (s->groups * s->sequence * s->microbatches)) /
+                experts_touched(&t->experts, t->tokens);
+    double weights = all.weights - experts.weights + read;
+    double rest = fmax(all.rest - experts.rest, 0) / s->requests + experts.rest / within;
+    out->math_s += math * 1e-6 * fullest * passes / s->microbatches / (ways * chip->devices_per_chip);
+    out->memory_s += (weights / s->tensors + rest / (ways * s->microbatches)) * fullest * passes /
+                     chip_bandwidth(chip, CHIP_PER_CHIP).value;
+    return 0;
+}
+
 static int divide(struct price *p, const struct chip *chip, const struct share *s, struct layout_price *out,
                   struct error *err)
 {
-    struct whole_floor f;
-    int rc = roofline_whole(p->rows, p->n_rows, chip, &p->arena, &f, err);
-    if (rc)
-        return rc;
-    if (isnan(f.time[WHOLE_MATH].value) && !out->reason)
-        out->reason = f.time[WHOLE_MATH].source;
-    double working = s->requests * s->sequence * s->tensors * s->stages, idle = bubble(p, s);
-    double weights = p->total.weight_bytes / (s->tensors * s->stages);
-    double rest = fmax(p->total.bytes_merged - p->total.weight_bytes, 0) / working;
-    out->chips = working;
-    out->weight_bytes = ((double)p->weight_bytes + (double)p->scale_bytes) /
-                        (s->tensors * s->stages * (double)s->layout.ways[LAYOUT_FSDP]);
-    out->math_s =
-        f.time[WHOLE_MATH].value * 1e-6 * idle / (working * chip->devices_per_chip); // floors are of one device
-    out->memory_s = (weights + rest) * idle / chip_bandwidth(chip, CHIP_PER_CHIP).value;
-    return 0;
+    double dense = (double)p->weight_bytes + (double)p->scale_bytes - (double)p->expert_bytes;
+    int rc = 0;
+    for (int i = 0; i < p->request.n_parts && !rc; i++)
+        rc = divide_part(p, &p->parts[i], chip, s, out, err);
+    out->chips = fmax(s->requests, s->layout.ways[LAYOUT_EP] > 1 ? s->groups * s->experts : 0) * s->sequence *
+                 s->tensors * s->stages;
+    out->weight_bytes =
+        (dense + (double)p->expert_bytes / s->experts) / (s->tensors * s->stages * (double)s->layout.ways[LAYOUT_FSDP]);
+    return rc;
 }
 
 static void add_sent(struct layout_price *out, int part, struct layout_way *way, const struct layout_part *sent)
@@ -290,17 +406,35 @@ static const char *topology_note(struct price *p, const struct layouts *l, struc
                         n->ports, n->link / 1e9, n->fewest_links, n->fewest_links == 1 ? "" : "s", n->cut_links);
 }
 
+static bool uses(const struct layout_price *row, enum layout_axis axis)
+{
+    for (int i = 0; i < row->n_ways; i++) {
+        if (row->ways[i].axis == axis)
+            return true;
+    }
+    return false;
+}
+
 const char *layouts_note(struct price *p, const struct layouts *l, int i, struct error *err)
 {
+    static const char pipeline[] = " pp: stages work in turns, microbatches + stages - 1 of them, each as long as the "
+                                   "fullest stage, and each reads its weights anew; a batch comes in mb= "
+                                   "microbatches, one sequence each when not given.",
+                      experts[] = " ep: experts are divided, the batch for everything else; experts are used evenly.";
     bool klein = price_note(p) != NULL && strcmp(l->target.chip->name, "v6e") == 0 && l->target.chips == 8;
+    bool piped = false, expert = false;
+    for (int k = 0; k < l->n; k++) {
+        piped |= uses(&l->rows[k], LAYOUT_PP);
+        expert |= uses(&l->rows[k], LAYOUT_EP) && !l->rows[k].reason;
+    }
     switch (i) {
     case 0:
         return arena_printf(
             &p->arena, err,
             "Arithmetic, memory and what is sent are of a whole request (batch %" PRId64
             "), all its calls; what is sent each time stands in the second table. dp and fsdp divide the "
-            "batch: chips beyond it idle. The others divide every call. Divided evenly, which is a bound.",
-            p->request.batch);
+            "batch: chips beyond it idle. The others divide every call. Divided evenly, which is a bound.%s%s",
+            p->request.batch, piped ? pipeline : "", expert ? experts : "");
     case 1:
         return topology_note(p, l, err);
     case 2:

@@ -4,6 +4,7 @@
 #define MODELS_BUILTIN_H
 
 #include "ir/module.h"
+#include "models/experts.h"
 
 struct model_shape {
     int64_t batch, seq;           // 0: what suits the workload: 32 and 128 for encoders of text
@@ -22,6 +23,11 @@ struct model_traffic {
     int64_t reductions; // how many such sums
     int64_t heads, kv_heads;
     int64_t attentions;
+    // Of layers with experts; 0: there are none.
+    int64_t routed_layers;
+    double routed;          // what their experts take in; as much comes back
+    struct experts experts; // of one of them
+    double tokens;          // that choose among them
 };
 
 // A program that a request runs one or more times.
@@ -54,8 +60,8 @@ static inline const char *model_request_policy(const struct model_request *r)
 }
 
 // All of `model_module`'s workloads, FLUX.2 ("builtin:flux2-klein-4b" and its kin, or a diffusers folder) and decoders
-// of the Llama family (a directory whose config.json says llama, mistral or qwen3, or
-// "builtin:llama-3.1-70b" and others of arch.h). Modules live in the arena.
+// of the Llama family and those with experts (a directory whose config.json says llama, mistral, qwen3, mixtral,
+// qwen3_moe, deepseek_v2 or deepseek_v3, or "builtin:llama-3.1-70b" and others of arch.h). Modules live in the arena.
 // ERR_USAGE for options that the workload does not have, ERR_INPUT for files.
 int model_request(const char *workload, const struct model_shape *shape, struct arena *a, struct model_request *out,
                   struct error *err);

@@ -34,6 +34,9 @@ int decoder_config_read(struct decoder_config *d, const struct hf_config *c, str
 // qwen3_moe, deepseek_v2 and deepseek_v3. `d` borrows from `a`. ERR_USAGE for what cannot be built.
 int decoder_config_of(struct decoder_config *d, const struct arch *a, struct error *err);
 
+// Of those that only have a description: mixtral, qwen3_moe, deepseek_v2, deepseek_v3.
+bool decoder_is_described(const char *model_type);
+
 enum decoder_phase {
     DECODER_TAPS,    // the residual stream behind some layers, one behind the other for each token
     DECODER_PREFILL, // a prompt: logits of its last token, and the cache

@@ -64,8 +64,11 @@ int decoder_config_read(struct decoder_config *d, const struct hf_config *c, str
     memset(d, 0, sizeof *d);
     d->qk_norm = strcmp(type, "qwen3") == 0;
     if (!d->qk_norm && strcmp(type, "llama") != 0 && strcmp(type, "mistral") != 0)
-        return error_set(err, ERR_INPUT, c->path,
-                         "model_type \"%s\" cannot be built yet (there are bert, llama, mistral, qwen3)", type);
+        return error_set(
+            err, ERR_INPUT, c->path,
+            "model_type \"%s\" cannot be built yet (there are bert, llama, mistral, qwen3; to be priced also "
+            "mixtral, qwen3_moe, deepseek_v2, deepseek_v3)",
+            type);
     for (size_t i = 0; i < sizeof fields / sizeof *fields && !rc; i++)
         rc = number(c, fields[i].key, fields[i].absent, fields[i].most, fields[i].to, err);
     if (!rc)
@@ -83,6 +86,16 @@ int decoder_config_read(struct decoder_config *d, const struct hf_config *c, str
     return rc ? rc : check(c, d, err);
 }
 
+bool decoder_is_described(const char *model_type)
+{
+    static const char *const types[] = {"mixtral", "qwen3_moe", "deepseek_v2", "deepseek_v3"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (strcmp(model_type, types[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
 static int64_t rows_of(const struct arch *a, const char *name)
 {
     for (size_t i = 0; i < a->n_tensors; i++) {
@@ -94,11 +107,8 @@ static int64_t rows_of(const struct arch *a, const char *name)
 
 int decoder_config_of(struct decoder_config *d, const struct arch *a, struct error *err)
 {
-    static const char *const known[] = {"llama",     "mistral",     "qwen3",      "mixtral",
-                                        "qwen3_moe", "deepseek_v2", "deepseek_v3"};
-    bool found = false;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        found |= strcmp(a->family, known[i]) == 0;
+    bool found = strcmp(a->family, "llama") == 0 || strcmp(a->family, "mistral") == 0 ||
+                 strcmp(a->family, "qwen3") == 0 || decoder_is_described(a->family);
     // Biases are in none of these; what else a family may turn on would change shapes.
     if (a->kind != ARCH_DECODER || !found || !a->gated || rows_of(a, "q_bias") || rows_of(a, "o_bias") ||
         rows_of(a, "kv_a_bias") || rows_of(a, "up_bias"))

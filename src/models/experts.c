@@ -6,11 +6,10 @@
 
 #include "models/parts.h"
 
-int64_t experts_touched(const struct experts *e, int64_t tokens)
+double experts_touched(const struct experts *e, double tokens)
 {
-    double n = (double)e->n, chosen = (double)e->active * (double)tokens;
-    double expected = round(n * (1 - pow(1 - (double)e->active / n, (double)tokens)));
-    return (int64_t)fmax((double)e->active, fmin(expected, fmin(n, chosen)));
+    double n = (double)e->n, expected = n * (1 - pow(1 - (double)e->active / n, tokens));
+    return fmax((double)e->active, expected);
 }
 
 struct layer {
@@ -91,7 +90,7 @@ static int routed(const struct layer *l, int x)
 {
     struct builder *b = l->b;
     const struct experts *e = l->e;
-    int64_t n = experts_touched(e, l->tokens), each = l->rows / n, more = l->rows % n;
+    int64_t n = llround(experts_touched(e, (double)l->tokens)), each = l->rows / n, more = l->rows % n;
     int stacks[] = {
         build_weight(b, name_of(l, "experts.gate_up_proj"), SHAPE(DT_F32, e->n, 2 * e->columns, l->hidden)),
         build_weight(b, name_of(l, "experts.down_proj"), SHAPE(DT_F32, e->n, l->hidden, e->columns)),
@@ -132,7 +131,7 @@ int experts_build(struct builder *b, const struct experts *e, int layer, const c
     sort_pairs(b, order, build_iota(b, numbers, 0), 0, false, &ignored, &place); // where each row has gone
     builder_scope(b, "dispatch", "layer.%d.dispatch", layer);
     int sent = build_gather(b, x, build_binary(b, OP_DIVIDE, order, build_splat(b, numbers, (double)e->active)));
-    builder_scope(b, "experts", "layer.%d.experts", layer);
+    builder_scope(b, EXPERTS_GROUP, "layer.%d.experts", layer);
     int made = builder_store(b, routed(&l, builder_store(b, sent)));
     builder_scope(b, "combine", "layer.%d.combine", layer);
     int back = build_reshape(b, build_gather(b, made, place), 3, (int64_t[]){l.tokens, e->active, l.hidden});

@@ -41,14 +41,24 @@ static const char *const flux2_hoisted[] = {"context embedder", "time, modulatio
 static struct model_traffic decoder_traffic(const struct decoder_config *c, int64_t layers, int64_t tokens)
 {
     double queries = (double)(c->heads * c->head_dim), keys = (double)(c->kv_heads * c->head_dim);
-    double n = (double)layers * (double)tokens;
-    return (struct model_traffic){.attention = n * 2 * (queries + keys),
-                                  .keys_values = n * 2 * keys,
-                                  .reduced = n * 2 * (double)c->hidden,
-                                  .reductions = 2 * layers,
-                                  .heads = c->heads,
-                                  .kv_heads = c->kv_heads,
-                                  .attentions = layers};
+    double n = (double)layers * (double)tokens, latents = (double)(c->kv_lora + c->rope_dim);
+    double values = c->kv_lora ? (double)(c->heads * c->v_head_dim) : keys;
+    double results = c->kv_lora ? values : queries;
+    struct model_traffic t = {.attention = n * (queries + keys + values + results),
+                              .keys_values = n * (c->kv_lora ? latents : 2 * keys), // of latents they are made anew
+                              .reduced = n * 2 * (double)c->hidden,
+                              .reductions = 2 * layers,
+                              .heads = c->heads,
+                              .kv_heads = c->kv_heads,
+                              .attentions = layers};
+    for (int64_t i = 0; i < layers && c->experts.n; i++)
+        t.routed_layers += (c->moe[i] & ARCH_MOE) != 0;
+    if (t.routed_layers) {
+        t.routed = (double)(t.routed_layers * c->experts.active) * (double)tokens * (double)c->hidden;
+        t.experts = c->experts;
+        t.tokens = (double)tokens;
+    }
+    return t;
 }
 
 // A double block adds up behind attention and mlp, where its two streams make one sum; a single block once.
@@ -213,8 +223,14 @@ static int folder_request(const char *workload, const struct model_shape *s, str
     if (rc)
         return rc;
     *done = strcmp(config.model_type, "bert") != 0;
-    if (*done)
+    if (decoder_is_described(config.model_type)) {
+        struct arch *arch = arena_new(a, struct arch, 1, err);
+        rc = arch ? arch_from_config(arch, &config, a, err) : ERR_MEMORY;
+        if (!rc)
+            rc = decoder_config_of(&decoder, arch, err);
+    } else if (*done) {
         rc = decoder_config_read(&decoder, &config, err);
+    }
     hf_config_release(&config);
     if (!*done || rc)
         return rc;

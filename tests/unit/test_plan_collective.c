@@ -169,6 +169,84 @@ TEST(lab_price_layouts_that_cannot_be)
     price_close(&p);
 }
 
+// Pipelines of Llama 3.1 8B (32 layers, a stream of 4096 in bf16) over eight chips, by hand: microbatches + stages - 1
+// turns, each of which reads a stage's weights.
+TEST(lab_price_layouts_of_pipelines)
+{
+    static const char *const chips[] = {"v6e:2x4"}, *const layouts[] = {"pp=8", "pp=8,mb=4", "pp=8,mb=3", "pp=4,dp=2"};
+    struct price p;
+    struct layouts l;
+    struct error e = {0};
+    struct price_options o = {
+        .workload = "builtin:llama-3.1-8b", .chips = chips, .n_chips = 1, .shape = {.batch = 8, .seq = 512}};
+    REQUIRE_OK(price_open(&p, &o, &e), &e);
+    REQUIRE_OK(price_layouts(&p, &p.targets[0], layouts, 4, &l, &e), &e);
+    double flop = cost_product_flop(&p.total), weights = p.total.weight_bytes, rest = p.total.bytes_merged - weights;
+    double stream = 8.0 * 512 * 4096 * 2, token = 8.0 * 4096 * 2;
+    const struct layout_price *each = layout(&l, "pp=8"), *four = layout(&l, "pp=8,mb=4"),
+                              *three = layout(&l, "pp=8,mb=3"), *two = layout(&l, "dp=2,pp=4");
+    CHECK_NEAR(each->math_s, flop / 918e12 / 8 * (8 + 7) / 8, 1e-9);
+    CHECK_NEAR(each->memory_s, (weights / 8 + rest / 8 / 8) * 15 / 1638e9, 1e-6);
+    CHECK_NEAR(four->math_s, flop / 918e12 / 8 * (4 + 7) / 4, 1e-9);
+    CHECK_NEAR(four->memory_s, (weights / 8 + rest / 4 / 8) * 11 / 1638e9, 1e-6);
+    // Ten turns end with a hand-over of a quarter of the batch, over one link of 100 GB/s, or at least a hop of 1 us.
+    CHECK_NEAR(four->parts[0].comms.bytes, stream, 1);
+    CHECK_NEAR(four->parts[0].comms.topology_s, 10 * stream / 4 / 100e9, 1e-12);
+    CHECK_NEAR(four->parts[1].comms.bytes, token, 1);
+    CHECK_NEAR(four->parts[1].comms.topology_s, 10 * 1e-6, 1e-12);
+    CHECK(three->reason && strstr(three->reason, "mb=3 does not divide the 8 of the batch"));
+    CHECK_NEAR(two->math_s, flop / 918e12 / 8 * (4 + 3) / 4, 1e-9);
+    CHECK(strstr(layouts_note(&p, &l, 0, &e), "microbatches + stages - 1") != NULL);
+    price_close(&p);
+}
+
+// Mixtral over eight chips, by hand: each has one expert of every layer, and a copy of all else; a token's stream of
+// 4096 in bf16 goes to two experts and comes back, 32 times.
+TEST(lab_price_layouts_of_experts)
+{
+    static const char *const chips[] = {"v6e:2x4"}, *const layouts[] = {"ep", "dp=2,ep=4", "tp", "ep=2,pp=4"};
+    struct price p;
+    struct layouts l;
+    struct error e = {0};
+    struct price_options o = {
+        .workload = "builtin:mixtral-8x7b", .chips = chips, .n_chips = 1, .shape = {.batch = 8, .seq = 512}};
+    REQUIRE_OK(price_open(&p, &o, &e), &e);
+    REQUIRE_OK(price_layouts(&p, &p.targets[0], layouts, 4, &l, &e), &e);
+    const struct layout_price *ep = layout(&l, "ep"), *two = layout(&l, "dp=2,ep=4"), *tp = layout(&l, "tp"),
+                              *stages = layout(&l, "pp=4,ep=2");
+    double experts = 2.0 * 32 * 8 * 3 * 4096 * 14336, all = (double)p.weight_bytes;
+    double rows = 8.0 * 512 * 2 * 4096 * 2 * 32;
+    CHECK_NEAR((double)p.expert_bytes, experts, 0);
+    CHECK_NEAR(ep->weight_bytes, all - experts * 7 / 8, 1);
+    CHECK_NEAR(two->weight_bytes, all - experts * 3 / 4, 1);
+    CHECK_NEAR(stages->weight_bytes, (all - experts / 2) / 4, 1);
+    CHECK(!ep->reason && !two->reason && !stages->reason && ep->chips == 8);
+    CHECK_NEAR(ep->math_s, cost_product_flop(&p.total) / 918e12 / 8, 1e-9);
+    CHECK_NEAR(ep->parts[0].comms.bytes, 2 * rows / 8 * 7 / 8, 1);
+    CHECK_NEAR(ep->parts[0].comms.topology_s, 2 * rows / 4 / (2 * 100e9), 1e-9); // two links cross the cut of 2x4
+    CHECK_NEAR(two->parts[0].comms.bytes, 2 * rows / 2 / 4 * 3 / 4, 1);          // half of the batch among four
+    // A step of eight tokens needs 7.2 of eight experts: its weights are read once, an eighth on each chip.
+    CHECK(ep->memory_s > tp->memory_s && ep->memory_s < 8 * tp->memory_s);
+    // A chip alone with one sequence works for all experts' chips.
+    price_close(&p);
+    o.shape.batch = 1;
+    REQUIRE_OK(price_open(&p, &o, &e), &e);
+    REQUIRE_OK(price_layouts(&p, &p.targets[0], layouts, 1, &l, &e), &e);
+    CHECK(l.rows[0].math_s > cost_product_flop(&p.total) / 918e12 / 8 &&
+          l.rows[0].math_s < cost_product_flop(&p.total) / 918e12);
+    price_close(&p);
+    // Among several dp groups each has fewer tokens, which need fewer experts.
+    o.workload = "builtin:deepseek-v2-lite";
+    o.shape.batch = 8;
+    REQUIRE_OK(price_open(&p, &o, &e), &e);
+    static const char *const dp[] = {"dp"}, *const six[] = {"ep=8"};
+    REQUIRE_OK(price_layouts(&p, &p.targets[0], dp, 1, &l, &e), &e);
+    CHECK(l.rows[0].memory_s < 0.6 * p.total.bytes_merged / 1638e9);
+    REQUIRE_OK(price_layouts(&p, &p.targets[0], six, 1, &l, &e), &e);
+    CHECK(l.rows[0].reason == NULL && l.rows[0].weight_bytes < (double)p.weight_bytes / 4);
+    price_close(&p);
+}
+
 // What stands where: the ways that send most have axes of their own.
 TEST(plan_mesh_places)
 {
@@ -253,9 +331,16 @@ TEST(lab_price_layouts_mixed)
     // Heads of half the width go round in four.
     row = layout(&l, "tp=2,ulysses=4");
     CHECK(row->reason == NULL && row->ways[1].axis == LAYOUT_ULYSSES && row->ways[1].bytes > 0);
-    // Two stages, two images each after the other: three steps' time for two images, and half of each sum.
+    // Two stages, two images each after the other: three turns of a stage for two images, and half of each sum. Of the
+    // text encoder's 27 layers a stage has 14, of the transformer's 25 blocks 13; the decoder has none, and is whole on
+    // one.
     const struct layout_price *stages = layout(&l, "tp=4,pp=2");
-    CHECK_NEAR(stages->math_s, layout(&l, "dp=2,tp=4")->math_s * 1.5, 1e-9);
+    static const double fullest[] = {14.0 / 27, 13.0 / 25};
+    double want = 0;
+    for (int i = 0; i < 3; i++)
+        want += cost_product_flop(&p.parts[i].total) * (double)p.parts[i].part->calls / 918e12 / 4 *
+                (i < 2 ? fullest[i] * 3 / 2 : 1);
+    CHECK_NEAR(stages->math_s, want, 1e-9);
     CHECK(stages->ways[1].axis == LAYOUT_PP && stages->ways[1].bytes > 0);
     CHECK_NEAR(stages->weight_bytes, ((double)p.weight_bytes + (double)p.scale_bytes) / 8, 1);
     CHECK_STR(layout(&l, "dp")->name, "dp"); // one kind over all
