@@ -64,7 +64,7 @@ struct stages_series {
 
 // ---- products
 
-enum { STAGES_PRODUCTS = 3 };
+enum { STAGES_PRODUCTS = 5 };
 struct stages_product {
     const char *name;      // "f32 default"
     enum dtype type;       // of the operands
@@ -74,7 +74,9 @@ struct stages_product {
     struct stages_series time;
     double flop_per_s;
     double error; // root of the squared errors of the scored elements over that of their exact values
+    size_t wrong; // of int8: scored elements that are not the sums in int64
     bool implausible;
+    const char *absent; // why it was not measured; NULL: it was
 };
 
 struct stages_calib {

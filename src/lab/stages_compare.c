@@ -220,7 +220,7 @@ int stages_compare_json(const struct stages_side *a, const struct stages_side *b
         if (!name || !(y = find(products[1], "product", name)))
             continue;
         double rates[2] = {value_of(member(x, "rate")), value_of(member(y, "rate"))};
-        const char *unit = strcmp(name, "copy") == 0 ? "B/s" : "FLOP/s";
+        const char *unit = strcmp(name, "copy") == 0 ? "B/s" : strcmp(name, "int8") == 0 ? "OP/s" : "FLOP/s";
         jw_object(w);
         jw_kv_string(w, "name", name);
         quantity_json_kv(w, "a", quantity_make(rates[0], unit, ORIGIN_MEASURED, a->name));

@@ -181,11 +181,16 @@ static void write_product(const struct stages *s, const struct stages_product *p
     jw_kv_string(w, "operands", dtype_name(p->type));
     measured_ms(w, "compile", (double)p->compile_ns * 1e-6, s->device);
     write_series(&p->time, s->device, w);
-    quantity_json_kv(w, "rate", quantity_make(p->flop_per_s, "FLOP/s", ORIGIN_MEASURED, "2 n^3 / p50"));
+    quantity_json_kv(
+        w, "rate", quantity_make(p->flop_per_s, p->type == DT_S8 ? "OP/s" : "FLOP/s", ORIGIN_MEASURED, "2 n^3 / p50"));
     write_of_sheet(p->flop_per_s, peak, w);
-    quantity_json_kv(w, "error",
-                     quantity_make(p->error, "1", ORIGIN_MEASURED,
-                                   "root of the squared errors of the scored elements over that of the exact ones"));
+    quantity_json_kv(
+        w, "error",
+        quantity_make(p->error, "1", ORIGIN_MEASURED,
+                      p->type == DT_S8 && p->wrong ? "not equal to sums in int64"
+                      : p->type == DT_S8
+                          ? "equal to sums in int64 wherever it was scored"
+                          : "root of the squared errors of the scored elements over that of the exact ones"));
     jw_kv_bool(w, "implausible", p->implausible);
     jw_object_end(w);
 }
@@ -224,9 +229,22 @@ static void write_calib(const struct stages *s, struct jw *w)
     jw_kv_uint(w, "scored", c->scored);
     jw_key(w, "runs");
     jw_array(w);
-    for (int i = 0; i < c->n_products; i++)
-        write_product(s, &c->products[i], w);
+    for (int i = 0; i < c->n_products; i++) {
+        if (!c->products[i].absent)
+            write_product(s, &c->products[i], w);
+    }
     write_copy(s, w);
+    jw_array_end(w);
+    jw_key(w, "not_measured");
+    jw_array(w);
+    for (int i = 0; i < c->n_products; i++) {
+        if (!c->products[i].absent)
+            continue;
+        jw_object(w);
+        jw_kv_string(w, "product", c->products[i].name);
+        jw_kv_string(w, "why", c->products[i].absent);
+        jw_object_end(w);
+    }
     jw_array_end(w);
     jw_object_end(w);
 }
@@ -471,6 +489,12 @@ static void write_warnings(const struct stages *s, struct jw *w)
         jw_string(w, "the weights are random: times are those of a model of this size, images show nothing");
     for (int i = 0; i < s->calib.n_products; i++) {
         const struct stages_product *p = &s->calib.products[i], *bf16 = &s->calib.products[0];
+        if (p->wrong) {
+            snprintf(text, sizeof text,
+                     "products of int8 are wrong: %zu of %zu scored elements are not the sums in int64", p->wrong,
+                     s->calib.scored);
+            jw_string(w, text);
+        }
         if (!p->implausible)
             continue;
         snprintf(text, sizeof text,

@@ -24,7 +24,15 @@ static struct stages_output *next_output(struct stages *s, const char *name, con
 int stages_keep(struct stages *s, const char *name, const struct shape *shape, const void *bytes, struct error *err)
 {
     struct stages_output *o = next_output(s, name, shape, err);
-    return o ? convert_elements(DT_F32, o->values, shape->dtype, bytes, o->n, err) : ERR_MEMORY;
+    if (!o)
+        return ERR_MEMORY;
+    int rc = convert_elements(DT_F32, o->values, shape->dtype, bytes, o->n, err);
+    size_t wrong = 0;
+    for (size_t i = 0; i < o->n && !rc; i++)
+        wrong += isfinite(o->values[i]) ? 0 : 1;
+    return wrong ? error_set(err, ERR_DEVICE, s->model, "the stage %s: %zu of %zu values are infinite or no numbers",
+                             name, wrong, o->n)
+                 : rc;
 }
 
 int stages_keep_buffer(struct stages *s, const char *name, const struct shape *shape, int buffer, struct error *err)

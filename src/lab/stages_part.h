@@ -46,7 +46,8 @@ int stages_price_request(struct stages *s, struct stages_price *out, struct erro
 int stages_run_loop(struct stages *s, const void *noise, const struct progress *progress, struct error *err);
 int stages_judge(struct stages *s, enum stages_module_kind kind, const struct module *m, double times,
                  struct error *err);
-// Keeps an output, from bytes of the shape or from the device.
+// Keeps an output, from bytes of the shape or from the device. ERR_DEVICE when a value is not finite: times of such a
+// model say nothing.
 int stages_keep(struct stages *s, const char *name, const struct shape *shape, const void *bytes, struct error *err);
 int stages_keep_buffer(struct stages *s, const char *name, const struct shape *shape, int buffer, struct error *err);
 // Bytes of the shape to the device: an input.

@@ -329,6 +329,11 @@ static void about(struct str *s, const json_t *result)
              json_is_true(doc_at(result, "weights.random")) ? "random " : "");
 }
 
+static void not_measured(struct str *s, const json_t *product)
+{
+    str_addf(s, "no product of %s: %s", doc_text(product, "product", "?"), doc_text(product, "why", "?"));
+}
+
 static void kernels_line(struct str *s, const json_t *result)
 {
     const char *with = doc_text(result, "kernels.with", NULL), *absent = doc_text(result, "kernels.absent", NULL);
@@ -369,8 +374,9 @@ static const struct section sections[] = {
     {"What one device can do", "Published, and measured in this run or by `assay bench --calibrate`.", fill_chip, NULL,
      NULL, has_figures},
     {"Plain products",
-     "Operands are arguments. The error is that of the elements that were scored against sums in f64; rates count "
-     "2 n^3.",
+     "Operands are arguments. The error is that of the elements that were scored against sums in f64; those of int8 "
+     "are "
+     "compared with sums in int64. Rates count 2 n^3.",
      NULL, products, "calib.runs", NULL},
     {"Requests",
      "From tokens to the image on the host. Cold contains compilation and loading, staged contains loading: neither "
@@ -462,6 +468,12 @@ int report_stages_text(struct str *out, const json_t *doc, size_t width, bool co
     page_paragraph(&p, NULL, "kernels: ", str_text(&s));
     str_release(&s);
     int rc = text_sections(&p, sections, result, err);
+    for (size_t i = 0; i < doc_count(result, "calib.not_measured") && !rc; i++) {
+        str_init(&s);
+        not_measured(&s, doc_item(result, "calib.not_measured", i));
+        page_paragraph(&p, PAGE_DIM, "", str_text(&s));
+        str_release(&s);
+    }
     for (size_t i = 0; i < doc_count(result, "warnings") && !rc; i++) {
         if (i == 0)
             str_add_char(out, '\n');
@@ -480,6 +492,11 @@ static int body(struct str *out, const json_t *result, enum table_format format,
     str_add(&s, "kernels: ");
     kernels_line(&s, result);
     page_sentence(out, format, "about", str_text(&s));
+    for (size_t i = 0; i < doc_count(result, "calib.not_measured"); i++) {
+        str_clear(&s);
+        not_measured(&s, doc_item(result, "calib.not_measured", i));
+        page_sentence(out, format, "about", str_text(&s));
+    }
     str_release(&s);
     for (size_t i = 0; i < doc_count(result, "warnings"); i++)
         page_sentence(out, format, "warn", doc_item_text(result, "warnings", i));

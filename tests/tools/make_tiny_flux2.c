@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // make-tiny-flux2 [OPTION]... DIR   writes the small FLUX.2 for command tests (tests/unit/tiny_flux2.h)
-//   --seed N   --bfl   --unaligned   --kept   --part text|transformer|vae   --drop TENSOR   --extra TENSOR   --fp8
-//   TENSOR
+//   --seed N   --bfl   --unaligned   --kept   --part text|transformer|vae   --drop TENSOR   --extra TENSOR
+//   --fp8 TENSOR   --nan TENSOR
 //   --text-hidden N   --vocabulary N
 #include <stdio.h>
 #include <string.h>
@@ -36,6 +36,8 @@ int main(int argc, char **argv)
             o.extra = value;
         else if (strcmp(argv[i], "--fp8") == 0)
             o.fp8 = value;
+        else if (strcmp(argv[i], "--nan") == 0)
+            o.nan = value;
         else if (strcmp(argv[i], "--text-hidden") == 0 && !parse_i64(value, &o.text_hidden))
             return 2;
         else if (strcmp(argv[i], "--vocabulary") == 0 && !parse_i64(value, &o.vocabulary))

@@ -82,3 +82,25 @@ TEST(lab_stages_trace_plugin)
     stages_release(&s);
     record_abandon(&record);
 }
+
+// Every scored element of int8 is the sum in int64, and its rate is what calibrated floors of w8a8 are made of. A CPU
+// has no f8.
+TEST(lab_stages_calib_plugin)
+{
+    struct error err = {0};
+    struct stages_options o = tiny();
+    struct stages s;
+    o.wanted[STAGES_CALIB] = true;
+    int rc = stages_run(&s, &o, NULL, NULL, &err);
+    CHECK_INT(rc, 0);
+    if (!rc) {
+        const struct stages_product *int8 = &s.calib.products[3], *f8 = &s.calib.products[4];
+        CHECK_STR(int8->name, "int8");
+        CHECK_INT(int8->wrong, 0);
+        CHECK(!int8->absent && int8->time.n == 2);
+        CHECK_NEAR(s.calibrated->rate[CHIP_INT8].value, int8->flop_per_s, 0);
+        CHECK(f8->absent && isnan(s.calibrated->rate[CHIP_FP8].value));
+        CHECK(s.calib.products[0].error < 1e-2 && s.calib.products[2].error < 1e-5);
+    }
+    stages_release(&s);
+}

@@ -53,10 +53,11 @@ static int put(struct safetensors_writer *w, size_t to, const struct files *f, c
 {
     const struct tensor_view *v = checkpoint_find(c, f->tensors[i].name);
     size_t half = f->halves[i] ? v->bytes / 2 : 0;
-    if (f->o->huge && strcmp(f->o->huge, v->name) == 0) {
+    const char *all = is(f->o->huge, v->name) ? "\x7f\x7f" : is(f->o->nan, v->name) ? "\xc0\x7f" : NULL;
+    if (all) {
         int rc = 0;
         for (size_t k = 0; k < v->bytes && !rc; k += 2)
-            rc = safetensors_writer_put(w, to, "\x7f\x7f", 2, err);
+            rc = safetensors_writer_put(w, to, all, 2, err);
         return rc;
     }
     if (fp8)

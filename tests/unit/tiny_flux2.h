@@ -23,6 +23,7 @@ struct tiny_flux2_options {
     const char *extra;         // NULL, or one that is too many
     const char *fp8;           // NULL, or one that is stored as fp8
     const char *huge;          // NULL, or one whose values are the largest of bf16
+    const char *nan;           // NULL, or one whose values are no numbers
     int64_t text_hidden;       // 0, or what text_encoder/config.json says
     int64_t vocabulary;        // 0, or how many tokens the text encoder knows
 };
