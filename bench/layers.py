@@ -75,8 +75,10 @@ def write(folder, model, form, layers):
 
 
 def run(assay, folder, *arguments):
-    out = subprocess.run([assay, "--json", *arguments], check=True, capture_output=True, cwd=folder).stdout
-    return json.loads(out)["result"]
+    done = subprocess.run([assay, "--json", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder)
+    if done.returncode:
+        sys.exit("%s: exit %d\n%s" % (" ".join(arguments), done.returncode, done.stderr.decode(errors="replace")))
+    return json.loads(done.stdout)["result"]
 
 
 def cpu(assay, folder, model, layers, pairs):
