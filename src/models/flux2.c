@@ -265,14 +265,14 @@ static int single_block(struct maker *k, int block, int x, int vector)
     builder_scope(b, "rope, q and k norm", "single.%d.rope", block);
     int query = turned(k, h, 0, 0, named(k, "single_transformer_blocks", block, "attn.norm_q.weight"));
     int key = turned(k, h, 1, 0, named(k, "single_transformer_blocks", block, "attn.norm_k.weight"));
-    int value = heads_of(k, h, 2), number = (int)k->c->double_blocks + block;
-    if (keep_made(k, number, key, value))
-        return x;
     if (!block) {
         tap(b, k->also, TAPS_ALL, query, "single.0.query");
         tap(b, k->also, TAPS_ALL, key, "single.0.key");
     }
     builder_scope(b, "attention", "single.%d.attention", block);
+    int value = heads_of(k, h, 2), number = (int)k->c->double_blocks + block;
+    if (keep_made(k, number, key, value))
+        return x;
     int both[2] = {
         builder_store(b, part_attention(b, query, with_kept(k, number, 0, key), with_kept(k, number, 1, value), -1))};
     builder_scope(b, MODULATE, "single.%d.gate", block);
