@@ -422,7 +422,8 @@ static int check_kind(const struct budget *b, const struct layout *l, struct err
                          "fsdp are");
     if (b->arch.kind == ARCH_ENCODER_DECODER && l->ways[LAYOUT_PP] > 1)
         return error_set(err, ERR_USAGE, "--layout",
-                         "a pipeline over encoder and decoder is not known here; use fsdp or tp");
+                         "pp: stages of a decoder need what the encoder made, which would go past every stage between "
+                         "them; that is not counted here, use fsdp or tp");
     if (b->arch.kind == ARCH_COUNT_ONLY && l->ways[LAYOUT_EP] > 1)
         return error_set(err, ERR_USAGE, "--layout",
                          "ep divides experts, and which weights are experts' is not known; give a model");
