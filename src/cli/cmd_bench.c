@@ -463,7 +463,8 @@ static const char *const description[] = {
     "LIST names what is timed. cold, staged and resident are requests, from the prompt's tokens to the image: with "
     "files from the disk and programs compiled in turn, with each component loaded in turn, with all weights on the "
     "device. calib is products of 4096^3 in bf16, f32, int8 and, where the device has it, f8, each checked, and a "
-    "copy. text, dit and vae are the modules by themselves, beside their floors. docs/stages.md says how each figure is made.",
+    "copy. text, dit and vae are the modules by themselves, beside their floors. docs/stages.md says how each figure "
+    "is made.",
     "--calibrate measures products and a copy on this machine and keeps them in the user's cache: the chip `local`. "
     "Its record is what --calibration of `assay price` and `assay qualify` takes.",
     NULL,
