@@ -2,6 +2,7 @@
 #include "plan/ring.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ir/rewrite.h"
@@ -14,6 +15,10 @@ struct maker {
     struct rewrite w;
     bool *needed; // of every old value
     int *scores;  // of every product of probabilities and values: the product of its scores, -1: it is none
+    // A walk back over old values, each of which is come by once however many use it.
+    int *seen, walk;    // the last walk that came by
+    int *reached, n, i; // the values of this walk, those before i done with
+    int *blocks_of;     // of the values of this walk: what they are in blocks
     // Of the attention at hand.
     const struct instruction *qk, *pv, *exp;
     int masked; // the old value that enters the softmax
@@ -40,6 +45,27 @@ static int plain(const struct maker *k, int value)
     return value;
 }
 
+static void walk_to(struct maker *k, int value)
+{
+    if (k->seen[value] == k->walk)
+        return;
+    k->seen[value] = k->walk;
+    k->reached[k->n++] = value;
+}
+
+static void walk_from(struct maker *k, int value)
+{
+    k->walk++;
+    k->n = k->i = 0;
+    walk_to(k, value);
+}
+
+static void walk_to_operands(struct maker *k, const struct instruction *in)
+{
+    for (int i = 0; i < in->n_operands; i++)
+        walk_to(k, in->operands[i]);
+}
+
 // ---- Finding it
 
 static bool element_wise(const struct instruction *in)
@@ -57,18 +83,15 @@ static bool element_wise(const struct instruction *in)
 }
 
 // The product of queries and keys that a value is made of, element by element; -1: none.
-static int find_scores(const struct maker *k, int value)
+static int find_scores(struct maker *k, int value)
 {
-    const struct instruction *in = at(k, value);
     struct attention_product p;
-    if (in->op == OP_DOT)
-        return attention_product(k->m, in, &p) && p.scores && p.blocks[0] < 0 ? value : -1;
-    if (!element_wise(in))
-        return -1;
-    for (int i = 0; i < in->n_operands; i++) {
-        int found = find_scores(k, in->operands[i]);
-        if (found >= 0)
-            return found;
+    for (walk_from(k, value); k->i < k->n; k->i++) {
+        const struct instruction *in = at(k, k->reached[k->i]);
+        if (in->op == OP_DOT && attention_product(k->m, in, &p) && p.scores && p.blocks[0] < 0)
+            return k->reached[k->i];
+        if (element_wise(in))
+            walk_to_operands(k, in);
     }
     return -1;
 }
@@ -116,15 +139,13 @@ static void need(struct maker *k, int value)
 
 static void need_masks(struct maker *k, int value)
 {
-    const struct instruction *in = at(k, value);
-    if (value == index_of(k, k->qk))
-        return;
-    if (in->op == OP_BROADCAST) {
-        need(k, in->operands[0]);
-        return;
+    for (walk_from(k, value); k->i < k->n; k->i++) {
+        const struct instruction *in = at(k, k->reached[k->i]);
+        if (in->op == OP_BROADCAST)
+            need(k, in->operands[0]);
+        else if (in != k->qk)
+            walk_to_operands(k, in);
     }
-    for (int i = 0; i < in->n_operands; i++)
-        need_masks(k, in->operands[i]);
 }
 
 // Backwards, so that what uses a value is known before it.
@@ -228,13 +249,12 @@ static int spread(struct maker *k, const struct instruction *in)
     return build_broadcast(&k->w.b, y, shape, dims);
 }
 
-// An old value of the shape of the scores, for the blocks of this step.
-static int in_blocks(struct maker *k, int value)
+// An old value of the shape of the scores, for the blocks of this step; of its operands that is known.
+static int in_blocks(struct maker *k, const struct instruction *in)
 {
-    const struct instruction *in = at(k, value);
     struct instruction copy = *in;
     int operands[4];
-    if (value == index_of(k, k->qk))
+    if (in == k->qk)
         return k->block;
     rewrite_place(&k->w, in);
     if (in->op == OP_BROADCAST)
@@ -244,14 +264,33 @@ static int in_blocks(struct maker *k, int value)
         return builder_append(&k->w.b, &copy);
     if (!element_wise(in) || in->n_operands > 4)
         return -1;
-    for (int i = 0; i < in->n_operands; i++) {
-        operands[i] = in_blocks(k, in->operands[i]);
-        if (operands[i] < 0)
-            return -1;
-    }
-    rewrite_place(&k->w, in);
+    for (int i = 0; i < in->n_operands; i++)
+        operands[i] = k->blocks_of[in->operands[i]];
     copy.operands = operands;
     return builder_append(&k->w.b, &copy);
+}
+
+static int by_place(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+// What enters the softmax, for the blocks of this step; -1: something it is made of cannot be cut so.
+static int masked_in_blocks(struct maker *k)
+{
+    for (walk_from(k, k->masked); k->i < k->n; k->i++) {
+        const struct instruction *in = at(k, k->reached[k->i]);
+        if (element_wise(in))
+            walk_to_operands(k, in);
+    }
+    qsort(k->reached, (size_t)k->n, sizeof *k->reached, by_place); // operands stand before what uses them
+    for (int i = 0; i < k->n; i++) {
+        int value = k->reached[i];
+        k->blocks_of[value] = in_blocks(k, at(k, value));
+        if (k->blocks_of[value] < 0)
+            return -1;
+    }
+    return k->blocks_of[k->masked];
 }
 
 // ---- The products
@@ -311,7 +350,7 @@ static int attend(struct maker *k, const struct attention_product *qk, const str
         if (k->block < 0)
             return -1;
         k->blocks = *builder_shape(b, k->block);
-        int z = in_blocks(k, k->masked);
+        int z = masked_in_blocks(k);
         if (z < 0)
             return -1;
         rewrite_place(&k->w, k->exp);
@@ -383,7 +422,10 @@ int ring_attention(const struct module *m, int64_t ways, struct module *out, str
                          ways, RING_MOST);
     k.needed = arena_new(out->arena, bool, n, err);
     k.scores = arena_new(out->arena, int, n, err);
-    if (!k.needed || !k.scores)
+    k.seen = arena_new(out->arena, int, n, err);
+    k.reached = arena_new(out->arena, int, n, err);
+    k.blocks_of = arena_new(out->arena, int, n, err);
+    if (!k.needed || !k.scores || !k.seen || !k.reached || !k.blocks_of)
         return ERR_MEMORY;
     if (!mark(&k))
         return error_set(err, ERR_USAGE, "--layout", "ring: there is no attention of tokens to tokens in this program");
