@@ -392,6 +392,19 @@ static int print_batches(struct cli *cli, struct price *p, size_t k, const struc
     return table_end(cli, &t, err);
 }
 
+// What is missing in the changes of a program, and what to do about it.
+static const char *what_if_gap(const struct price *p)
+{
+    bool with_weights = false;
+    for (int i = 0; i < p->n_rows; i++)
+        with_weights |= p->rows[i].cost.weight_bytes > 0 && cost_product_flop(&p->rows[i].cost) > 0;
+    if (!p->program.path || with_weights)
+        return "";
+    return p->arguments.n_weights ? "No product takes a weight, so that nothing is said of 8 bits. "
+                                  : "No argument is known to be a weight, without which nothing is said of 8 bits: "
+                                    "--weights or --weight-args tells. ";
+}
+
 static int print_what_ifs(struct cli *cli, struct price *p, struct error *err)
 {
     int rc = 0;
@@ -399,14 +412,16 @@ static int print_what_ifs(struct cli *cli, struct price *p, struct error *err)
         struct what_ifs w;
         struct str note;
         rc = price_what_ifs(p, k, &w, err);
-        if (!rc)
+        if (!rc && w.n)
             rc = print_changes(cli, &w, err);
         if (!rc)
             rc = print_batches(cli, p, k, &w, err);
         if (rc)
             break;
         str_init(&note);
-        str_add(&note, "Bound by arithmetic from a batch of: ");
+        str_add(&note, what_if_gap(p));
+        str_addf(&note, "Bound by arithmetic from %s: ",
+                 p->program.path ? "so many times the batch of the export" : "a batch of");
         for (int i = 0; i < p->request.n_parts; i++) {
             str_addf(&note, "%s%s ", i ? ", " : "", p->request.parts[i].name);
             if (isnan(w.compute_bound_batch[i]))

@@ -26,14 +26,15 @@ void cost_add(struct cost *to, const struct cost *c)
     to->bytes += c->bytes;
     to->bytes_merged += c->bytes_merged;
     to->weight_bytes += c->weight_bytes;
+    to->weight_excess += c->weight_excess;
 }
 
 void cost_scale(struct cost *c, double times)
 {
     for (int t = 0; t < DT_COUNT; t++)
         c->product_flop[t] *= times;
-    double *const sums[] = {&c->element_flop, &c->transcendentals, &c->bytes_unfused,
-                            &c->bytes,        &c->bytes_merged,    &c->weight_bytes};
+    double *const sums[] = {&c->element_flop, &c->transcendentals, &c->bytes_unfused, &c->bytes,
+                            &c->bytes_merged, &c->weight_bytes,    &c->weight_excess};
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
         *sums[i] *= times;
 }
@@ -277,6 +278,13 @@ static void leave(struct traffic *t, int value, bool result)
 }
 
 // Operand k of instruction i comes into its scope, as far as the scope has not read it before.
+// Of a weight's bytes: what goes when each element is a byte. Vectors stay as they are, as do codes.
+static double excess_share(const struct shape *s)
+{
+    int bits = dtype_bits(s->dtype);
+    return s->rank > 1 && dtype_is_float(s->dtype) && bits > 8 ? 1 - 8.0 / bits : 0;
+}
+
 static void enter(struct traffic *t, int i, int k)
 {
     const struct module *m = t->m;
@@ -299,8 +307,10 @@ static void enter(struct traffic *t, int i, int k)
     here->bytes += bytes;
     if (outside || t->product[t->scope[i]])
         here->bytes_merged += bytes;
-    if (parameter && m->parameters[x->parameter].role == ROLE_WEIGHT)
+    if (parameter && m->parameters[x->parameter].role == ROLE_WEIGHT) {
         here->weight_bytes += bytes;
+        here->weight_excess += bytes * excess_share(&x->shape);
+    }
     leave(t, from, false);
 }
 

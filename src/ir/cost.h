@@ -15,6 +15,7 @@ struct cost {
     double bytes_merged;           // with scopes that have no product made inside those beside them: of these only
                                    // what they read of parameters and return
     double weight_bytes;           // of `bytes`: parameters that are weights, with scales
+    double weight_excess;          // of `weight_bytes`: what matrices of floats have beyond a byte per element
 };
 
 double cost_product_flop(const struct cost *c); // over all types

@@ -149,10 +149,8 @@ int price_open(struct price *p, const struct price_options *o, struct error *err
         rc = error_set(err, ERR_USAGE, "--policy",
                        p->program.path ? "the program has floats of 8 bits; policies start from wider ones"
                                        : "a product has its type in its name");
-    if (!rc && o->what_if && (p->request.fixed || p->request.own_types))
-        rc = error_set(err, ERR_USAGE, "--what-if",
-                       p->program.path ? "the program has types of its own; changes start from one in f32"
-                                       : "a single operation has nothing to be changed around it");
+    if (!rc && o->what_if && p->request.fixed && !p->program.path)
+        rc = error_set(err, ERR_USAGE, "--what-if", "a single operation has nothing to be changed around it");
     if (!rc && o->what_if && !o->n_chips)
         rc = error_set(err, ERR_USAGE, "--what-if", "needs a chip to say what is saved: --chip v6e");
     if (!rc && !p->request.fixed && (o->policy || !p->request.own_types)) {

@@ -122,7 +122,11 @@ int price_program(struct price *p, const struct price_options *o, bool *done, st
     count_arguments(p, &e);
     if (rewritable && !e.program.parsed.n_left_out)
         return note_devices(p, &e.program, err);
-    if (!rewritable && (o->policy || o->what_if))
+    if (o->what_if)
+        return error_set(err, ERR_INPUT, o->workload,
+                         "%s: it is priced as it is, and --what-if needs the whole program as it was exported",
+                         rewritable ? "parts of it were left out" : why.message);
+    if (!rewritable && o->policy)
         return error_set(err, ERR_INPUT, why.where, "%s", why.message);
     *done = true;
     p->note = hlo_is_optimised(&e.program.hlo)

@@ -53,20 +53,32 @@ static void compare(struct maker *k, const char *name, enum listed how)
 
 enum eight { EIGHT_PRODUCTS, EIGHT_WEIGHTS, EIGHT_BOTH };
 
-// Weights of the row become a byte each; scales are left out.
-static void narrow_weights(const struct price *p, int row, struct cost *c)
+static bool is_wide(enum dtype t)
 {
-    const struct price_part *part = price_part_of(p, row);
-    double wide = 0, n = 0;
-    for (int i = 0; i < part->module.n_parameters; i++) {
-        const struct parameter *w = &part->module.parameters[i];
-        const struct shape *s = &part->module.instructions[w->instruction].shape;
-        if (w->role == ROLE_WEIGHT && s->rank > 1) {
-            wide += (double)shape_bytes(s);
-            n += (double)shape_elements(s);
-        }
-    }
-    double gone = wide > n ? c->weight_bytes * (1 - n / wide) : 0;
+    return dtype_is_float(t) && dtype_bits(t) > 8;
+}
+
+// Of products whose operands have more than 8 bits: the others are what they would become.
+static double wide_flop(const struct cost *c)
+{
+    double flop = 0;
+    for (int t = 0; t < DT_COUNT; t++)
+        flop += is_wide((enum dtype)t) ? c->product_flop[t] : 0;
+    return flop;
+}
+
+static void narrow_products(struct cost *c, enum dtype type)
+{
+    double flop = wide_flop(c);
+    for (int t = 0; t < DT_COUNT; t++)
+        c->product_flop[t] = is_wide((enum dtype)t) ? 0 : c->product_flop[t];
+    c->product_flop[type] += flop;
+}
+
+// Weights of the row become a byte each; scales are left out.
+static void narrow_weights(struct cost *c)
+{
+    double gone = c->weight_excess;
     c->weight_bytes -= gone;
     c->bytes -= gone;
     c->bytes_merged -= gone;
@@ -75,20 +87,15 @@ static void narrow_weights(const struct price *p, int row, struct cost *c)
 
 static void make_eight(struct maker *k, int row, enum eight how, enum dtype type)
 {
-    struct cost *c = &k->rows[row].cost;
-    if (how != EIGHT_WEIGHTS) {
-        double flop = cost_product_flop(c);
-        memset(c->product_flop, 0, sizeof c->product_flop);
-        c->product_flop[type] = flop;
-    }
+    if (how != EIGHT_WEIGHTS)
+        narrow_products(&k->rows[row].cost, type);
     if (how != EIGHT_PRODUCTS)
-        narrow_weights(k->p, row, c);
+        narrow_weights(&k->rows[row].cost);
 }
 
 static bool multiplies_weights(const struct cost *c)
 {
-    double flop = cost_product_flop(c);
-    return flop > 0 && c->weight_bytes > 0 && flop > c->product_flop[DT_S32] + c->product_flop[DT_S8];
+    return wide_flop(c) > 0 && c->weight_bytes > 0;
 }
 
 // Rows of the costliest part that multiply weights, the most FLOP first; at most `max`.
@@ -96,8 +103,8 @@ static int largest_rows(const struct price *p, int *rows, int max)
 {
     int part = 0, n = 0;
     for (int i = 1; i < p->request.n_parts; i++) {
-        double a = cost_product_flop(&p->parts[i].total) * (double)p->parts[i].part->calls;
-        double b = cost_product_flop(&p->parts[part].total) * (double)p->parts[part].part->calls;
+        double a = wide_flop(&p->parts[i].total) * (double)p->parts[i].part->calls;
+        double b = wide_flop(&p->parts[part].total) * (double)p->parts[part].part->calls;
         part = a > b ? i : part;
     }
     const struct price_part *of = &p->parts[part];
@@ -105,7 +112,7 @@ static int largest_rows(const struct price *p, int *rows, int max)
         if (!multiplies_weights(&p->rows[r].cost))
             continue;
         int at = n < max ? n++ : max; // insert where it belongs
-        while (at > 0 && cost_product_flop(&p->rows[r].cost) > cost_product_flop(&p->rows[rows[at - 1]].cost)) {
+        while (at > 0 && wide_flop(&p->rows[r].cost) > wide_flop(&p->rows[rows[at - 1]].cost)) {
             if (at < max)
                 rows[at] = rows[at - 1];
             at--;

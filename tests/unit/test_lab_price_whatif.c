@@ -2,6 +2,7 @@
 // What changes would save: credit only where a row waits for what the change makes faster.
 #include "lab/price_whatif.h"
 
+#include "base/file.h"
 #include "test.h"
 
 static void open_klein(struct price *p, const char *chip, int64_t height, int64_t width)
@@ -149,5 +150,49 @@ TEST(lab_price_what_if_without_a_rate_says_so)
     REQUIRE_OK(price_open(&p, &o, &e), &e);
     CHECK_INT(price_what_ifs(&p, 0, &w, &e), ERR_INPUT);
     CHECK(strstr(e.message, "no f32 rate is published") != NULL);
+    price_close(&p);
+}
+
+// A program with products in bf16, f8 and s8, 4096 on every side, and one in bf16 of few rows.
+static const char mixed[] =
+    "HloModule m\nENTRY e {\n"
+    " x = bf16[4096,4096] parameter(0)\n w = bf16[4096,4096] parameter(1)\n"
+    " a = bf16[4096,4096] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+    "metadata={op_name=\"jit(f)/wide/dot\"}\n"
+    " y = f8e4m3fn[4096,4096] parameter(2)\n v = f8e4m3fn[4096,4096] parameter(3)\n"
+    " b = bf16[4096,4096] dot(y, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+    "metadata={op_name=\"jit(f)/octets/dot\"}\n"
+    " z = s8[4096,4096] parameter(4)\n u = s8[4096,4096] parameter(5)\n"
+    " c = s32[4096,4096] dot(z, u), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+    "metadata={op_name=\"jit(f)/codes/dot\"}\n"
+    " f = bf16[8,4096] parameter(6)\n"
+    " d = bf16[8,4096] dot(f, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+    "metadata={op_name=\"jit(f)/few/dot\"}\n"
+    " ROOT r = (bf16[4096,4096], bf16[4096,4096], s32[4096,4096], bf16[8,4096]) tuple(a, b, c, d)\n}\n";
+
+// 137.4 GFLOP take 149.7 us at 918e12 FLOP/s and half of that as int8; its 100.7 MB take 61.5 us. The row of 8 tokens
+// waits for its weight, 33.6 MB, and takes half as long when that is half as large. What has 8 bits has them already.
+TEST(lab_price_what_if_of_a_program_in_bf16)
+{
+    const char *const chips[] = {"v6e"};
+    char path[320];
+    struct price p;
+    struct what_ifs w;
+    struct error e = {0};
+    snprintf(path, sizeof path, "%s/mixed.txt", test_dir());
+    REQUIRE_OK(file_write(path, mixed, strlen(mixed), &e), &e);
+    struct price_options o = {
+        .workload = path, .chips = chips, .n_chips = 1, .what_if = true, .shape = {.weight_args = "1..5"}};
+    REQUIRE_OK(price_open(&p, &o, &e), &e);
+    REQUIRE_OK(price_what_ifs(&p, 0, &w, &e), &e);
+    double side = 4096, math = 2 * side * side * side / 918e12 * 1e6, weight = side * side / 1638e9 * 1e6;
+    const struct what_if *products = change(&w, "int8 products: all"), *weights = change(&w, "8-bit weights: all");
+    REQUIRE(products && weights);
+    CHECK_NEAR(products->rows_us, math / 2, 1e-6);
+    CHECK_NEAR(weights->rows_us, weight, 1e-6);
+    CHECK(change(&w, "fp8 products: all")->rows_us == 0); // at bf16's rate
+    CHECK(change(&w, "int8 products: program, wide") && change(&w, "8-bit weights: program, few"));
+    for (int i = 0; i < w.n; i++)
+        CHECK(!strstr(w.list[i].name, "octets") && !strstr(w.list[i].name, "codes"));
     price_close(&p);
 }
