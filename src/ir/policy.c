@@ -534,14 +534,51 @@ int64_t module_contracted_unit(const struct module *m)
     return unit;
 }
 
+static bool is_narrow(const struct instruction *in)
+{
+    return dtype_is_float(in->shape.dtype) && dtype_bits(in->shape.dtype) < 16;
+}
+
 bool module_takes_policies(const struct module *m)
 {
     for (int i = 0; i < m->n_instructions; i++) {
-        enum dtype t = m->instructions[i].shape.dtype;
-        if (dtype_is_float(t) && dtype_bits(t) < 16)
+        if (is_narrow(&m->instructions[i]))
             return false;
     }
     return true;
+}
+
+// The first product that takes narrow floats, with the type of them; without one the first narrow value.
+static const struct instruction *find_narrow(const struct module *m, enum dtype *type)
+{
+    const struct instruction *first = NULL;
+    for (int i = 0; i < m->n_instructions; i++) {
+        const struct instruction *in = &m->instructions[i];
+        for (int k = 0; (in->op == OP_DOT || in->op == OP_CONVOLUTION) && k < in->n_operands; k++) {
+            *type = m->instructions[in->operands[k]].shape.dtype;
+            if (is_narrow(&m->instructions[in->operands[k]]))
+                return in;
+        }
+        if (!first && is_narrow(in))
+            first = in;
+    }
+    *type = first ? first->shape.dtype : DT_INVALID;
+    return first;
+}
+
+int module_check_policies(const struct module *m, const char *where, struct error *err)
+{
+    enum dtype type;
+    const struct instruction *in = find_narrow(m, &type);
+    if (!in)
+        return 0;
+    const char *name = in->op == OP_PARAMETER ? m->parameters[in->parameter].name : in->scope, *t = dtype_name(type);
+    bool product = in->op == OP_DOT || in->op == OP_CONVOLUTION;
+    return error_set(err, ERR_INPUT, where,
+                     "has %s in it already (%s%s '%s'), and policies start from wider floats: export it without its "
+                     "casts to %s, and --policy fp8 makes such products; without --policy it is priced, compiled and "
+                     "timed as it is",
+                     t, product ? "multiplied by " : "", op_info(in->op)->name, name, t);
 }
 
 enum dtype module_own_type(const struct module *m)

@@ -80,6 +80,9 @@ const char *policy_emulation(const struct policy *p, const char *platform);
 
 // Whether all floats of a module are of 16 bits and more, so that policies can be applied to it.
 bool module_takes_policies(const struct module *m);
+// ERR_INPUT for a module that does not take policies: names what is narrow (a product before all else), and what to do.
+// `where` is the file.
+int module_check_policies(const struct module *m, const char *where, struct error *err);
 // The type that a program is in: that of most elements of its weights or, where it has none, of the left operands of
 // its products. DT_INVALID: it has neither.
 enum dtype module_own_type(const struct module *m);

@@ -12,6 +12,7 @@
 
 #include "base/interrupt.h"
 #include "base/threads.h"
+#include "ir/policy.h"
 #include "lab/resident.h"
 #include "plan/layout.h"
 
@@ -346,9 +347,8 @@ static int make_modules(struct compile *c, struct error *err)
     int rc = 0;
     size_t refused = 0;
     if (c->request.fixed && c->options.n_policies)
-        return error_set(err, ERR_USAGE, "--policy",
-                         c->program.path ? "the program has floats of 8 bits; policies start from wider ones"
-                                         : "a product has its type in its name");
+        return c->program.path ? module_check_policies(&c->request.parts[0].module, c->options.workload, err)
+                               : error_set(err, ERR_USAGE, "--policy", "a product has its type in its name");
     for (size_t i = 0; i < c->n_cases && !rc; i++) {
         rc = make_module(c, &c->cases[i], err);
         refused += c->cases[i].error.code != 0;

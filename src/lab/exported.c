@@ -516,12 +516,9 @@ int exported_check_policies(const struct exported *e, struct error *err)
         enum dtype t = in->shape.dtype;
         any |= (in->op == OP_DOT || in->op == OP_CONVOLUTION) && dtype_is_float(t);
         any |= in->op == OP_PARAMETER && m->parameters[in->parameter].role == ROLE_WEIGHT && dtype_is_float(t);
-        if (dtype_is_float(t) && dtype_bits(t) < 16)
-            return error_set(err, ERR_INPUT, e->program.file.path,
-                             "has %s in it (in '%s'): export it in wider floats, and a policy says what is stored and "
-                             "multiplied; programs with 8-bit floats are priced and timed as they are",
-                             dtype_name(t), in->op == OP_PARAMETER ? m->parameters[in->parameter].name : in->scope);
     }
+    if (!module_takes_policies(m))
+        return module_check_policies(m, e->program.file.path, err);
     if (!any)
         return error_set(err, ERR_INPUT, e->program.file.path,
                          "has neither a product of floats nor a weight: there is nothing that a policy would change");

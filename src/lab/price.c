@@ -146,9 +146,8 @@ int price_open(struct price *p, const struct price_options *o, struct error *err
         rc = model_request(o->workload, &o->shape, &p->arena, &p->request, err);
     }
     if (!rc && p->request.fixed && o->policy)
-        rc = error_set(err, ERR_USAGE, "--policy",
-                       p->program.path ? "the program has floats of 8 bits; policies start from wider ones"
-                                       : "a product has its type in its name");
+        rc = p->program.path ? module_check_policies(&p->request.parts[0].module, o->workload, err)
+                             : error_set(err, ERR_USAGE, "--policy", "a product has its type in its name");
     if (!rc && o->what_if && p->request.fixed && !p->program.path)
         rc = error_set(err, ERR_USAGE, "--what-if", "a single operation has nothing to be changed around it");
     if (!rc && o->what_if && !o->n_chips)
