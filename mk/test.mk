@@ -3,11 +3,12 @@
 # make test-unit  unit tests alone
 # make test-cli   command tests alone
 # make test-xprof profiles that we write, read by XProf and protoc (the first time it makes their environment, 500 MB)
+# make test-full images in full size on random weights, minutes and 15 GB each (FULL="256-bf16": that one alone)
 # make asan       all tests under AddressSanitizer and UndefinedBehaviorSanitizer
 # make valgrind   the unit tests that load no plugin, under valgrind
 # make fuzz       every fuzz target, FUZZ_SECONDS each (20), two at a time, always trying the same inputs (FUZZ_SEED=1)
 # make fuzz-long  other inputs each time, for a minute each
-.PHONY: test test-setup test-unit test-cli test-xprof asan valgrind fuzz fuzz-long fuzz-targets fuzz-run
+.PHONY: test test-setup test-unit test-cli test-xprof test-full asan valgrind fuzz fuzz-long fuzz-targets fuzz-run
 
 TEST_ENV = TOP=$(CURDIR) BUILD=$(abspath $(BUILD))
 UNIT_SRCS := $(sort $(wildcard tests/unit/*.c))
@@ -16,13 +17,14 @@ $(BUILD)/test-unit: $(call obj,$(UNIT_SRCS) $(filter-out src/cli/main.c,$(CLI_SR
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # Programs that command tests use: $(BUILD)/NAME-IN-PARTS from tests/tools/name_in_parts.c.
-TEST_TOOLS := $(BUILD)/make-tiny-model $(BUILD)/make-tiny-flux2 $(BUILD)/check-schema $(BUILD)/json-get $(BUILD)/random-draws $(BUILD)/bpe-encode
+TEST_TOOLS := $(BUILD)/make-tiny-model $(BUILD)/make-tiny-flux2 $(BUILD)/check-schema $(BUILD)/json-get $(BUILD)/random-draws $(BUILD)/bpe-encode $(BUILD)/image-facts
 $(BUILD)/make-tiny-model: $(call obj,tests/tools/make_tiny_model.c tests/unit/tiny_model.c)
 $(BUILD)/make-tiny-flux2: $(call obj,tests/tools/make_tiny_flux2.c tests/unit/tiny_flux2.c)
 $(BUILD)/check-schema: $(call obj,tests/tools/check_schema.c tests/unit/schema.c)
 $(BUILD)/json-get: $(call obj,tests/tools/json_get.c)
 $(BUILD)/random-draws: $(call obj,tests/tools/random_draws.c tests/unit/random_draws.c)
 $(BUILD)/bpe-encode: $(call obj,tests/tools/bpe_encode.c)
+$(BUILD)/image-facts: $(call obj,tests/tools/image_facts.c)
 $(TEST_TOOLS): $(BUILD)/internal.a
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(BUILD)/internal.a $(LDLIBS)
@@ -38,6 +40,9 @@ test-unit: all $(BUILD)/test-unit
 	@$(TEST_ENV) $(BUILD)/test-unit
 test-cli: all $(BUILD)/test-unit $(TEST_TOOLS)
 	@$(TEST_ENV) tests/cli/run $(BUILD)/assay
+
+test-full: all $(TEST_TOOLS)
+	@tests/full/run $(BUILD)/assay $(FULL)
 
 test-xprof: all $(BUILD)/test-unit
 	@tests/oracle/written_traces $(BUILD)

@@ -8,6 +8,7 @@
 #include "cli/worker_options.h"
 #include "ir/policy.h"
 #include "lab/image_run.h"
+#include "report/page.h"
 #include "report/table.h"
 
 #define OUT "output"
@@ -48,44 +49,60 @@ static int print_parts(struct cli *cli, const struct klein *k, struct error *err
     return rc;
 }
 
-static void say_kernels(struct cli *cli, const struct klein *k)
+// A line of text, wrapped; it is empty again.
+static void say_line(struct cli *cli, struct str *line)
+{
+    page_paragraph(&(struct page){.out = &cli->out, .width = (size_t)cli->width}, NULL, "", str_text(line));
+    str_clear(line);
+}
+
+static void say_kernels(struct cli *cli, const struct klein *k, struct str *line)
 {
     const struct worker_info *i = worker_info(k->worker);
-    const char *before = "\nkernels: ";
+    const char *before = "kernels: ";
     for (int n = 0; n < KERNEL_KINDS; n++) {
         if (!k->kernels.count[n])
             continue;
-        str_addf(&cli->out, "%s%d %s", before, k->kernels.count[n], kernel_name((enum kernel_kind)n));
+        str_addf(line, "%s%d %s", before, k->kernels.count[n], kernel_name((enum kernel_kind)n));
         before = ", ";
     }
     if (i->no_kernels)
-        str_addf(&cli->out, "\nkernels: none (%s)\n", i->no_kernels);
+        str_addf(line, "kernels: none (%s)", i->no_kernels);
     else if (i->kernels)
-        str_addf(&cli->out, *before == ',' ? " (%s)\n" : "\nkernels: none of use here (%s)\n", i->kernels);
+        str_addf(line, *before == ',' ? " (%s)" : "kernels: none of use here (%s)", i->kernels);
+    if (line->length) {
+        str_add_char(&cli->out, '\n');
+        say_line(cli, line);
+    }
 }
 
 static int print_text(struct cli *cli, const struct image_run *r, struct error *err)
 {
     const struct klein *k = &r->klein;
+    struct str line;
+    str_init(&line);
     for (int64_t i = 0; i < k->batch; i++) {
         str_add_terminal(&cli->out, r->paths[i], strlen(r->paths[i]));
         str_add_char(&cli->out, '\n');
     }
-    str_addf(&cli->out, "%" PRId64 " x %" PRId64 ", seed %" PRIu64 ", %" PRId64 " steps, ", k->width, k->height,
-             r->options->seed, k->schedule.steps);
-    str_add_terminal(&cli->out, k->weights.name, strlen(k->weights.name));
-    str_addf(&cli->out, "%s, %s, %s, %s\n", image_run_random(r) ? " with random weights: the image shows nothing" : "",
+    str_addf(&line, "%" PRId64 " x %" PRId64 ", seed %" PRIu64 ", %" PRId64 " step%s, %s", k->width, k->height,
+             r->options->seed, k->schedule.steps, k->schedule.steps == 1 ? "" : "s", k->weights.name);
+    str_addf(&line, "%s, %s, %s, %s", image_run_random(r) ? " with random weights: the image shows nothing" : "",
              k->policy.name, klein_serving_name(k->serving), k->device);
-    if (k->precision)
-        str_addf(&cli->out, "f32 products: %s%s\n", matmul_precision_name(k->precision),
-                 k->emulated ? " (emulated)" : "");
+    say_line(cli, &line);
+    if (k->precision) {
+        str_addf(&line, "f32 products: %s%s", matmul_precision_name(k->precision), k->emulated ? " (emulated)" : "");
+        say_line(cli, &line);
+    }
     str_add_char(&cli->out, '\n');
     int rc = print_parts(cli, k, err);
-    say_kernels(cli, k);
-    str_addf(&cli->out, "\nin all %.2f s [M]", r->total_s);
+    say_kernels(cli, k, &line);
+    str_addf(&line, "in all %.2f s [M]", r->total_s);
     if (r->peak_bytes)
-        str_addf(&cli->out, ", at most %.2f GB of memory in the device's process [M]", (double)r->peak_bytes * 1e-9);
+        str_addf(&line, ", at most %.2f GB of memory in the device's process [M]", (double)r->peak_bytes * 1e-9);
     str_add_char(&cli->out, '\n');
+    say_line(cli, &line);
+    str_release(&line);
     return rc ? rc : str_check(&cli->out, err);
 }
 

@@ -363,24 +363,16 @@ static int body(struct str *out, const json_t *result, enum table_format format,
     return rc ? rc : str_check(out, err);
 }
 
+static const struct page_report whole = {"Ladder", result_of, body};
+
 int report_ladder_markdown(struct str *out, const json_t *doc, struct error *err)
 {
-    const json_t *result = result_of(doc, err);
-    if (!result)
-        return ERR_INPUT;
-    str_add(out, "# Ladder\n\n");
-    return body(out, result, TABLE_MARKDOWN, err);
+    return page_markdown(out, &whole, doc, err);
 }
 
 int report_ladder_html(struct str *out, const json_t *doc, const char *sha256, struct error *err)
 {
-    const json_t *result = result_of(doc, err);
-    if (!result)
-        return ERR_INPUT;
-    page_html_begin(out, "Ladder");
-    int rc = body(out, result, TABLE_HTML, err);
-    page_html_end(out, sha256);
-    return rc ? rc : str_check(out, err);
+    return page_html(out, &whole, doc, sha256, err);
 }
 
 int report_ladder_csv(struct str *out, const json_t *doc, struct error *err)

@@ -63,15 +63,26 @@ void page_sentence(struct str *out, enum table_format format, const char *class,
     }
 }
 
-void page_html_begin(struct str *out, const char *title)
+int page_markdown(struct str *out, const struct page_report *r, const json_t *doc, struct error *err)
 {
-    html_begin(out, title);
-    str_addf(out, "<h1>%s</h1>\n", title);
+    const json_t *result = r->result_of(doc, err);
+    if (!result)
+        return ERR_INPUT;
+    str_addf(out, "# %s\n\n", r->title);
+    int rc = r->body(out, result, TABLE_MARKDOWN, err);
+    return rc ? rc : str_check(out, err);
 }
 
-void page_html_end(struct str *out, const char *sha256)
+int page_html(struct str *out, const struct page_report *r, const json_t *doc, const char *sha256, struct error *err)
 {
+    const json_t *result = r->result_of(doc, err);
+    if (!result)
+        return ERR_INPUT;
+    html_begin(out, r->title);
+    str_addf(out, "<h1>%s</h1>\n", r->title);
+    int rc = r->body(out, result, TABLE_HTML, err);
     if (sha256)
         str_addf(out, "<p class=\"about\">" REPORT_STALE_MARK "%.64s</p>\n", sha256);
     html_end(out);
+    return rc ? rc : str_check(out, err);
 }

@@ -34,8 +34,16 @@ int page_table(const struct page *p, page_fill *fill, const json_t *of, enum tab
 void page_title(struct str *out, enum table_format format, int level, const char *text);
 void page_sentence(struct str *out, enum table_format format, const char *class, const char *text);
 
-// A self-contained page under its title; at its end, with a hash, what it was drawn from (report/stale.h).
-void page_html_begin(struct str *out, const char *title);
-void page_html_end(struct str *out, const char *sha256);
+// A report as a whole: the part of a document that it shows, NULL with an error where that is of something else, and
+// what stands under the title.
+struct page_report {
+    const char *title;
+    const json_t *(*result_of)(const json_t *doc, struct error *err);
+    int (*body)(struct str *out, const json_t *result, enum table_format format, struct error *err);
+};
+// The document as Markdown, appended; ERR_INPUT where it is not of that report.
+int page_markdown(struct str *out, const struct page_report *r, const json_t *doc, struct error *err);
+// The same as a self-contained page; at its end, with a hash, what it was drawn from (report/stale.h).
+int page_html(struct str *out, const struct page_report *r, const json_t *doc, const char *sha256, struct error *err);
 
 #endif

@@ -503,24 +503,16 @@ static int body(struct str *out, const json_t *result, enum table_format format,
     return page_sections(out, sections, result, format, err);
 }
 
+static const struct page_report whole = {"Stages", result_of, body};
+
 int report_stages_markdown(struct str *out, const json_t *doc, struct error *err)
 {
-    const json_t *result = result_of(doc, err);
-    if (!result)
-        return ERR_INPUT;
-    str_add(out, "# Stages\n\n");
-    return body(out, result, TABLE_MARKDOWN, err);
+    return page_markdown(out, &whole, doc, err);
 }
 
 int report_stages_html(struct str *out, const json_t *doc, const char *sha256, struct error *err)
 {
-    const json_t *result = result_of(doc, err);
-    if (!result)
-        return ERR_INPUT;
-    page_html_begin(out, "Stages");
-    int rc = body(out, result, TABLE_HTML, err);
-    page_html_end(out, sha256);
-    return rc ? rc : str_check(out, err);
+    return page_html(out, &whole, doc, sha256, err);
 }
 
 // ---- two of them
@@ -599,24 +591,16 @@ static int two_body(struct str *out, const json_t *result, enum table_format for
     return page_sections(out, two, result, format, err);
 }
 
+static const struct page_report whole_of_two = {"Head to head", two_of, two_body};
+
 int report_stages_compare_markdown(struct str *out, const json_t *doc, struct error *err)
 {
-    const json_t *result = two_of(doc, err);
-    if (!result)
-        return ERR_INPUT;
-    str_add(out, "# Head to head\n\n");
-    return two_body(out, result, TABLE_MARKDOWN, err);
+    return page_markdown(out, &whole_of_two, doc, err);
 }
 
 int report_stages_compare_html(struct str *out, const json_t *doc, const char *sha256, struct error *err)
 {
-    const json_t *result = two_of(doc, err);
-    if (!result)
-        return ERR_INPUT;
-    page_html_begin(out, "Head to head");
-    int rc = two_body(out, result, TABLE_HTML, err);
-    page_html_end(out, sha256);
-    return rc ? rc : str_check(out, err);
+    return page_html(out, &whole_of_two, doc, sha256, err);
 }
 
 // ---- every sample, and behind them what the traced runs show
