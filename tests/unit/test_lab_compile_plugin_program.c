@@ -10,17 +10,16 @@
 
 static const char *const v6e[] = {"v6e"};
 
-// Compiles a fixture for one target; false where the plugin is not here.
+// Compiles a fixture for one target; false where the plugin is not here. To be closed in either case.
 static bool ask(struct compile *c, const char *file, const struct compile_job *options)
 {
     const char *plugin = worker_test_libtpu();
     struct compile_job o = *options;
     struct error err = {0};
-    static char path[512];
+    memset(c, 0, sizeof *c);
     if (!plugin)
         return false;
-    snprintf(path, sizeof path, "%s", fixture_path(file));
-    o.workload = path;
+    o.workload = fixture_path(file);
     o.plugin = plugin;
     o.timeout_s = 900;
     o.targets = o.n_targets ? o.targets : v6e;
