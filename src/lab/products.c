@@ -11,29 +11,6 @@ static bool holds(struct slice s, const char *text)
     return s.size && memmem(s.data, s.size, text, strlen(text)) != NULL;
 }
 
-// `*is`: a dot, a convolution, or a call of a library whose name says that it is one.
-static int is_product(const struct hlo_module *m, const struct hlo_instruction *in, struct arena *arena, bool *is,
-                      struct error *err)
-{
-    struct hlo_attributes a;
-    *is = hlo_is(in, "dot") || hlo_is(in, "convolution");
-    if (!hlo_is(in, "custom-call"))
-        return 0;
-    int rc = hlo_attributes_read(&a, m, in, arena, err);
-    struct slice target = a.custom_call_target;
-    *is = !rc && (holds(target, "gemm") || holds(target, "matmul") || holds(target, "dot") ||
-                  holds(target, "product") || holds(target, "assay.attention") || holds(target, "conv"));
-    return rc;
-}
-
-// Scores and values.
-static bool both_of_attention(const struct hlo_module *m, const struct hlo_instruction *in, struct arena *arena)
-{
-    struct hlo_attributes a;
-    struct error ignored = {0};
-    return hlo_attributes_read(&a, m, in, arena, &ignored) == 0 && holds(a.custom_call_target, "assay.attention");
-}
-
 static enum dtype type_of(const struct hlo_shape *s)
 {
     return s->kind == HLO_ARRAY ? s->dtype : DT_INVALID;
@@ -42,6 +19,30 @@ static enum dtype type_of(const struct hlo_shape *s)
 static enum dtype operand_type(const struct hlo_instruction *in, size_t k)
 {
     return k < in->n_operands ? type_of(&in->operands[k]->shape) : DT_INVALID;
+}
+
+// How many products an instruction is: a dot and a convolution are one, and so is a call of a library whose name says
+// that it is one; attention is two, of scores and of values.
+static int product_of(const struct hlo_module *m, const struct hlo_instruction *in, struct arena *arena,
+                      struct products *p, int *times, struct error *err)
+{
+    struct hlo_attributes a;
+    *p = (struct products){operand_type(in, 0), operand_type(in, 1), type_of(&in->shape), 1};
+    *times = hlo_is(in, "dot") || hlo_is(in, "convolution");
+    if (!hlo_is(in, "custom-call"))
+        return 0;
+    int rc = hlo_attributes_read(&a, m, in, arena, err);
+    if (rc)
+        return rc;
+    struct slice target = a.custom_call_target;
+    if (holds(target, "assay.attention"))
+        *times = 2;
+    else
+        *times = holds(target, "gemm") || holds(target, "matmul") || holds(target, "dot") || holds(target, "product") ||
+                 holds(target, "conv");
+    if (holds(target, "assay.product") && holds(a.backend_config, "quantise = 1 ")) // and then multiplies codes
+        p->lhs = p->rhs;
+    return 0;
 }
 
 static void add_product(struct products *out, int *n, struct products p)
@@ -71,12 +72,10 @@ int products_of_hlo(const void *bytes, size_t n, struct products out[PRODUCTS_MA
     for (size_t c = 0; !rc && c < m.n_computations; c++) {
         for (size_t i = 0; i < m.computations[c].n_instructions && !rc; i++) {
             const struct hlo_instruction *in = &m.computations[c].instructions[i];
-            bool is = false;
-            rc = is_product(&m, in, &arena, &is, &ignored);
-            struct products p = {operand_type(in, 0), operand_type(in, 1), type_of(&in->shape), 1};
-            if (is)
-                add_product(out, &found, p);
-            if (is && hlo_is(in, "custom-call") && both_of_attention(&m, in, &arena))
+            struct products p;
+            int times = 0;
+            rc = product_of(&m, in, &arena, &p, &times, &ignored);
+            for (int k = 0; k < times && !rc; k++)
                 add_product(out, &found, p);
         }
     }

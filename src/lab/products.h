@@ -15,8 +15,9 @@ struct products {
     int count;
 };
 
-// Counts the products (dot, convolution, and calls of a library whose name says gemm, matmul, dot or conv) of an
-// optimised program, most frequent first. Returns how many kinds there are, at most PRODUCTS_MAX (what is more is left
+// Counts the products (dot, convolution, and calls of a library or of our kernels whose name says gemm, matmul, dot,
+// product or conv; attention is two) of an optimised program, most frequent first. A kernel that quantises its rows
+// multiplies codes by codes. Returns how many kinds there are, at most PRODUCTS_MAX (what is more is left
 // out), or -1 for bytes that are no module: the plugin's format is its own.
 int products_of_hlo(const void *bytes, size_t n, struct products out[PRODUCTS_MAX]);
 

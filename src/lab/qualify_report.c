@@ -181,12 +181,14 @@ static void hardware(struct writer *w)
     for (size_t i = 0; i < d->n_devices; i++)
         processes = d->devices[i].process_index >= processes ? d->devices[i].process_index + 1 : processes;
     add(w, "generation",
-        cpu    ? text(w, "%s (%s), %lld cores", h->model, h->architecture, (long long)h->cores)
+        cpu ? text(w, h->cores > 0 ? "%s (%s), %lld cores" : "%s (%s)", h->model, h->architecture, (long long)h->cores)
         : chip ? text(w, "%s: %s", chip->name, own->kind)
                : own->kind,
         NULL);
     if (cpu)
-        add(w, "physical chips", text(w, "none but the CPU: sockets %lld", (long long)h->sockets), NULL);
+        add(w, "physical chips",
+            text(w, h->sockets > 0 ? "none but the CPU: sockets %lld" : "none but the CPU", (long long)h->sockets),
+            NULL);
     else
         add(w, "physical chips",
             chip ? text(w, "%zu, of %d devices each",

@@ -8,7 +8,7 @@
 #include "test.h"
 
 static void instruction(struct str *s, const char *opcode, enum dtype type, uint64_t id, const uint64_t *operands,
-                        int n, const char *target, bool packed)
+                        int n, const char *target, const char *config, bool packed)
 {
     char name[32];
     size_t at = pb_begin(s, 2); // HloComputationProto.instructions
@@ -21,6 +21,8 @@ static void instruction(struct str *s, const char *opcode, enum dtype type, uint
     if (target)
         pb_put_string(s, 28, target);
     pb_put_uint(s, 35, id);
+    if (config)
+        pb_put_string(s, 43, config); // backend_config
     size_t list = packed ? pb_begin(s, 36) : 0;
     for (int i = 0; i < n; i++) {
         if (packed)
@@ -41,28 +43,34 @@ static size_t computation(struct str *s, const char *name, int64_t id)
     return at;
 }
 
-// Two computations, products of two kinds and a call of a library that is none.
+// Two computations, products of four kinds and a call of a library that is none.
 static void example(struct str *s, bool packed)
 {
-    const uint64_t ab[2] = {7, 8}, ba[2] = {2, 1};
+    const uint64_t ab[2] = {7, 8}, ba[2] = {2, 1}, quantised[2] = {1, 12};
     size_t module = pb_begin(s, 1);
     pb_put_string(s, 1, "module");
     pb_put_string(s, 2, "main");
     size_t first = computation(s, "called", 50);
-    instruction(s, "parameter", DT_U8, 7, NULL, 0, NULL, packed);
-    instruction(s, "parameter", DT_S8, 8, NULL, 0, NULL, packed);
-    instruction(s, "dot", DT_S32, 9, ab, 2, NULL, packed);
-    instruction(s, "dot", DT_S32, 10, ab, 2, NULL, packed);
-    instruction(s, "dot", DT_S32, 11, ab, 2, NULL, packed);
+    instruction(s, "parameter", DT_U8, 7, NULL, 0, NULL, NULL, packed);
+    instruction(s, "parameter", DT_S8, 8, NULL, 0, NULL, NULL, packed);
+    instruction(s, "dot", DT_S32, 9, ab, 2, NULL, NULL, packed);
+    instruction(s, "dot", DT_S32, 10, ab, 2, NULL, NULL, packed);
+    instruction(s, "dot", DT_S32, 11, ab, 2, NULL, NULL, packed);
     pb_put_int(s, 6, 11); // root_id
     pb_end(s, first);
     size_t second = computation(s, "main", 51);
-    instruction(s, "parameter", DT_BF16, 1, NULL, 0, NULL, packed);
-    instruction(s, "parameter", DT_F16, 2, NULL, 0, NULL, packed);
-    instruction(s, "dot", DT_F32, 3, ba, 2, NULL, packed);
-    instruction(s, "custom-call", DT_F32, 4, ba, 2, "__onednn$matmul", packed);
-    instruction(s, "custom-call", DT_F32, 5, ba, 2, "TopK", packed);
-    instruction(s, "add", DT_F32, 6, ba, 2, NULL, packed);
+    instruction(s, "parameter", DT_BF16, 1, NULL, 0, NULL, NULL, packed);
+    instruction(s, "parameter", DT_F16, 2, NULL, 0, NULL, NULL, packed);
+    instruction(s, "dot", DT_F32, 3, ba, 2, NULL, NULL, packed);
+    instruction(s, "custom-call", DT_F32, 4, ba, 2, "__onednn$matmul", NULL, packed);
+    instruction(s, "custom-call", DT_F32, 5, ba, 2, "TopK", NULL, packed);
+    instruction(s, "add", DT_F32, 6, ba, 2, NULL, NULL, packed);
+    // A kernel of ours, which makes codes of its rows first, and one that widens the codes.
+    instruction(s, "parameter", DT_S8, 12, NULL, 0, NULL, NULL, packed);
+    instruction(s, "custom-call", DT_BF16, 13, quantised, 2, "assay.product", "{scales = 0 : i64, quantise = 1 : i64}",
+                packed);
+    instruction(s, "custom-call", DT_BF16, 14, quantised, 2, "assay.product", "{scales = 0 : i64, quantise = 0 : i64}",
+                packed);
     pb_put_int(s, 6, 6);
     pb_end(s, second);
     pb_end(s, module);
@@ -76,9 +84,11 @@ TEST(lab_products_of_a_program)
         struct str s;
         str_init(&s);
         example(&s, packed);
-        REQUIRE(products_of_hlo(s.text, s.length, found) == 2);
+        REQUIRE(products_of_hlo(s.text, s.length, found) == 4);
         CHECK(found[0].lhs == DT_U8 && found[0].rhs == DT_S8 && found[0].result == DT_S32 && found[0].count == 3);
         CHECK(found[1].lhs == DT_F16 && found[1].rhs == DT_BF16 && found[1].result == DT_F32 && found[1].count == 2);
+        CHECK(found[2].count == 1 && found[3].count == 1 && found[2].rhs == DT_S8 && found[3].rhs == DT_S8);
+        CHECK((found[2].lhs == DT_S8) != (found[3].lhs == DT_S8)); // the one quantises, the other does not
         str_release(&s);
     }
 }
@@ -93,7 +103,7 @@ TEST(lab_products_of_a_damaged_program)
     CHECK_INT(products_of_hlo("", 0, found), -1);
     CHECK_INT(products_of_hlo(s.text, s.length / 2, found), -1);
     s.text[s.length / 2] = (char)0xff;
-    CHECK(products_of_hlo(s.text, s.length, found) < 3);
+    CHECK(products_of_hlo(s.text, s.length, found) < 5);
     str_release(&s);
 }
 
