@@ -124,8 +124,9 @@ static bool types_fit(const struct attention *a, const struct frame *f)
            (a->out_type == DT_F32 || (t == DT_BF16 && a->out_type == DT_BF16));
 }
 
-static int open_attention(struct attention *a, const struct frame *f, struct error *err)
+static int open_attention(void *kernel, const struct frame *f, struct error *err)
 {
+    struct attention *a = kernel;
     const struct shape *q = &f->args[0].shape, *k = &f->args[1].shape, *v = &f->args[2].shape;
     memset(a, 0, sizeof *a);
     bool fits = q->rank == 4 && k->rank == 4 && shape_same_dims(k, v);
@@ -149,15 +150,7 @@ static int open_attention(struct attention *a, const struct frame *f, struct err
 
 XLA_FFI_Error *kernel_attention(XLA_FFI_CallFrame *call)
 {
-    struct frame f;
+    static const struct frame_work work = {"kernel: attention", 3, 4, open_attention, run_attention};
     struct attention a;
-    struct error err = {0};
-    if (frame_is_query(call))
-        return NULL;
-    int rc = frame_open(&f, call, 3, 4, &err);
-    if (!rc)
-        rc = open_attention(&a, &f, &err);
-    if (!rc && shape_elements(&f.result.shape))
-        rc = team_run("kernel: attention", run_attention, &a, &err);
-    return frame_close(call, rc, &err);
+    return frame_run(call, &work, &a);
 }

@@ -110,6 +110,8 @@ static int run_twice(struct convolution *c, struct threads *pool, struct error *
 static int run_convolution(void *context, struct threads *pool, struct error *err)
 {
     struct convolution *c = context;
+    if (c->c.inputs == 0)
+        return error_set(err, ERR_INTERNAL, "convolution", "there is nothing to sum");
     if (c->twice)
         return run_twice(c, pool, err);
     return onednn_convolve(&c->c, c->x, c->w, c->bias, c->residual, c->out, err);
@@ -139,8 +141,9 @@ static bool is_doubled(const struct onednn_convolution *c, int i)
            c->out[i] == 2 * c->in[i];
 }
 
-static int open_convolution(struct convolution *c, const struct frame *f, struct error *err)
+static int open_convolution(void *kernel, const struct frame *f, struct error *err)
 {
+    struct convolution *c = kernel;
     const struct shape *x = &f->args[0].shape, *w = &f->args[1].shape, *out = &f->result.shape;
     int64_t adds = frame_integer(f, "adds", 0);
     int at = 2;
@@ -175,17 +178,7 @@ static int open_convolution(struct convolution *c, const struct frame *f, struct
 
 XLA_FFI_Error *kernel_convolution(XLA_FFI_CallFrame *call)
 {
-    struct frame f;
+    static const struct frame_work work = {"kernel: convolution", 2, 4, open_convolution, run_convolution};
     struct convolution c;
-    struct error err = {0};
-    if (frame_is_query(call))
-        return NULL;
-    int rc = frame_open(&f, call, 2, 4, &err);
-    if (!rc)
-        rc = open_convolution(&c, &f, &err);
-    if (!rc && shape_elements(&f.result.shape) && c.c.inputs == 0)
-        rc = error_set(&err, ERR_INTERNAL, "convolution", "there is nothing to sum");
-    else if (!rc && shape_elements(&f.result.shape))
-        rc = team_run("kernel: convolution", run_convolution, &c, &err);
-    return frame_close(call, rc, &err);
+    return frame_run(call, &work, &c);
 }

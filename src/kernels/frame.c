@@ -23,7 +23,7 @@ static enum dtype type_of(XLA_FFI_DataType t)
     }
 }
 
-bool frame_is_query(XLA_FFI_CallFrame *call)
+static bool is_query(XLA_FFI_CallFrame *call)
 {
     for (XLA_FFI_Extension_Base *e = call->extension_start; e; e = e->next) {
         if (e->type == XLA_FFI_Extension_Metadata) {
@@ -49,7 +49,7 @@ static int read_tensor(struct tensor *out, const void *buffer, struct error *err
     return 0;
 }
 
-int frame_open(struct frame *f, XLA_FFI_CallFrame *call, int min_args, int max_args, struct error *err)
+static int read_frame(struct frame *f, XLA_FFI_CallFrame *call, int min_args, int max_args, struct error *err)
 {
     memset(f, 0, sizeof *f);
     f->call = call;
@@ -88,7 +88,7 @@ double frame_real(const struct frame *f, const char *name, double absent)
     return s && s->dtype == XLA_FFI_DataType_F64 ? *(const double *)s->value : absent;
 }
 
-XLA_FFI_Error *frame_close(XLA_FFI_CallFrame *call, int rc, const struct error *err)
+static XLA_FFI_Error *answer(XLA_FFI_CallFrame *call, int rc, const struct error *err)
 {
     if (!rc)
         return NULL;
@@ -97,4 +97,18 @@ XLA_FFI_Error *frame_close(XLA_FFI_CallFrame *call, int rc, const struct error *
                                       .errc = rc == ERR_MEMORY ? XLA_FFI_Error_Code_RESOURCE_EXHAUSTED
                                                                : XLA_FFI_Error_Code_INTERNAL};
     return call->api->XLA_FFI_Error_Create(&args);
+}
+
+XLA_FFI_Error *frame_run(XLA_FFI_CallFrame *call, const struct frame_work *work, void *kernel)
+{
+    struct frame f;
+    struct error err = {0};
+    if (is_query(call))
+        return NULL;
+    int rc = read_frame(&f, call, work->min_args, work->max_args, &err);
+    if (!rc)
+        rc = work->open(kernel, &f, &err);
+    if (!rc && shape_elements(&f.result.shape))
+        rc = team_run(work->span, work->run, kernel, &err);
+    return answer(call, rc, &err);
 }

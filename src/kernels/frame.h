@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ir/shape.h"
+#include "kernels/team.h"
 #include "xla/ffi/api/c_api.h"
 
 #define FRAME_MAX_ARGS 8
@@ -24,11 +25,17 @@ struct frame {
     struct tensor result;
 };
 
-// Whether XLA only asks what the handler can do; it is answered, and the handler returns NULL.
-bool frame_is_query(XLA_FFI_CallFrame *call);
-// Reads operands and the one result. ERR_INTERNAL for what no program of ours holds: another number of operands, a type
-// that we do not have.
-int frame_open(struct frame *f, XLA_FFI_CallFrame *call, int min_args, int max_args, struct error *err);
+// What a handler does.
+struct frame_work {
+    const char *span; // "kernel: product"
+    int min_args, max_args;
+    int (*open)(void *kernel, const struct frame *f, struct error *err); // reads a call into the kernel's own struct
+    team_fn *run;                                                        // does it, with that struct
+};
+// A handler: answers when XLA only asks what it can do, reads operands and the one result, and runs the work on the
+// team unless the result holds nothing. Returns NULL, or the error as XLA takes it; ERR_INTERNAL for what no program of
+// ours holds: another number of operands, a type that we do not have.
+XLA_FFI_Error *frame_run(XLA_FFI_CallFrame *call, const struct frame_work *work, void *kernel);
 // A whole number or a real one from the attributes, `absent` where there is none.
 int64_t frame_integer(const struct frame *f, const char *name, int64_t absent);
 double frame_real(const struct frame *f, const char *name, double absent);
@@ -41,7 +48,5 @@ static inline int64_t frame_width(enum dtype t)
 {
     return dtype_bits(t) / 8;
 }
-// What a handler returns: NULL for rc 0, else the error as XLA takes it.
-XLA_FFI_Error *frame_close(XLA_FFI_CallFrame *call, int rc, const struct error *err);
 
 #endif

@@ -114,8 +114,9 @@ static int run_group_norm(void *context, struct threads *pool, struct error *err
     return 0;
 }
 
-static int open_group_norm(struct group_norm *g, const struct frame *f, struct error *err)
+static int open_group_norm(void *kernel, const struct frame *f, struct error *err)
 {
+    struct group_norm *g = kernel;
     const struct shape *x = &f->args[0].shape;
     memset(g, 0, sizeof *g);
     g->groups = frame_integer(f, "groups", 0);
@@ -135,15 +136,7 @@ static int open_group_norm(struct group_norm *g, const struct frame *f, struct e
 
 XLA_FFI_Error *kernel_group_norm(XLA_FFI_CallFrame *call)
 {
-    struct frame f;
+    static const struct frame_work work = {"kernel: group norm", 3, 3, open_group_norm, run_group_norm};
     struct group_norm g;
-    struct error err = {0};
-    if (frame_is_query(call))
-        return NULL;
-    int rc = frame_open(&f, call, 3, 3, &err);
-    if (!rc)
-        rc = open_group_norm(&g, &f, &err);
-    if (!rc && shape_elements(&f.result.shape))
-        rc = team_run("kernel: group norm", run_group_norm, &g, &err);
-    return frame_close(call, rc, &err);
+    return frame_run(call, &work, &g);
 }

@@ -42,8 +42,9 @@ static int run_layer_norm(void *context, struct threads *pool, struct error *err
     return 0;
 }
 
-static int open_layer_norm(struct layer_norm *l, const struct frame *f, struct error *err)
+static int open_layer_norm(void *kernel, const struct frame *f, struct error *err)
 {
+    struct layer_norm *l = kernel;
     const struct shape *x = &f->args[0].shape, *out = &f->result.shape;
     memset(l, 0, sizeof *l);
     bool fits = x->rank == 3 && shape_same_dims(x, out) && frame_is_float(x->dtype) && frame_is_float(out->dtype);
@@ -69,15 +70,7 @@ static int open_layer_norm(struct layer_norm *l, const struct frame *f, struct e
 
 XLA_FFI_Error *kernel_layer_norm(XLA_FFI_CallFrame *call)
 {
-    struct frame f;
+    static const struct frame_work work = {"kernel: layer norm", 3, 3, open_layer_norm, run_layer_norm};
     struct layer_norm l;
-    struct error err = {0};
-    if (frame_is_query(call))
-        return NULL;
-    int rc = frame_open(&f, call, 3, 3, &err);
-    if (!rc)
-        rc = open_layer_norm(&l, &f, &err);
-    if (!rc && shape_elements(&f.result.shape))
-        rc = team_run("kernel: layer norm", run_layer_norm, &l, &err);
-    return frame_close(call, rc, &err);
+    return frame_run(call, &work, &l);
 }

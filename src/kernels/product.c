@@ -156,6 +156,10 @@ static int run_product(void *context, struct threads *pool, struct error *err)
                                 .outputs = c->outputs,
                                 .out = c->out,
                                 .out_type = c->out_type};
+    if (p->k == 0) { // an empty sum
+        memset(c->out, 0, bytes_of(c->out_type, p->m * p->n));
+        return 0;
+    }
     c->loops = row_loops();
     if (p->w_rows_are_outputs && p->x != DT_F32 && panel_takes(&panel))
         return panel_multiply(&panel, pool, err);
@@ -179,8 +183,9 @@ static bool is_vector(const struct tensor *t, int64_t n)
 }
 
 // What the call says, checked.
-static int open_product(struct product *c, const struct frame *f, struct error *err)
+static int open_product(void *kernel, const struct frame *f, struct error *err)
 {
+    struct product *c = kernel;
     const struct shape *x = &f->args[0].shape, *w = &f->args[1].shape, *out = &f->result.shape;
     bool rows_are_outputs = frame_integer(f, "rows_are_outputs", 1) != 0;
     int64_t scales = frame_integer(f, "scales", 0);
@@ -221,18 +226,7 @@ static int open_product(struct product *c, const struct frame *f, struct error *
 
 XLA_FFI_Error *kernel_product(XLA_FFI_CallFrame *call)
 {
-    struct frame f;
+    static const struct frame_work work = {"kernel: product", 2, 4, open_product, run_product};
     struct product c;
-    struct error err = {0};
-    if (frame_is_query(call))
-        return NULL;
-    int rc = frame_open(&f, call, 2, 4, &err);
-    if (!rc)
-        rc = open_product(&c, &f, &err);
-    size_t bytes = rc ? 0 : (size_t)shape_bytes(&f.result.shape);
-    if (!rc && bytes && c.p.k == 0)
-        memset(c.out, 0, bytes); // an empty sum
-    else if (!rc && bytes)
-        rc = team_run("kernel: product", run_product, &c, &err);
-    return frame_close(call, rc, &err);
+    return frame_run(call, &work, &c);
 }

@@ -63,8 +63,9 @@ static bool is_table(const struct tensor *t, int64_t rows, int64_t columns)
     return t->shape.dtype == DT_F32 && shape_elements(&t->shape) == rows * columns;
 }
 
-static int open_rotary(struct rotary *r, const struct frame *f, struct error *err)
+static int open_rotary(void *kernel, const struct frame *f, struct error *err)
 {
+    struct rotary *r = kernel;
     const struct shape *x = &f->args[0].shape, *out = &f->result.shape;
     bool norm = frame_integer(f, "norm", 0) != 0;
     memset(r, 0, sizeof *r);
@@ -92,15 +93,7 @@ static int open_rotary(struct rotary *r, const struct frame *f, struct error *er
 
 XLA_FFI_Error *kernel_rotary(XLA_FFI_CallFrame *call)
 {
-    struct frame f;
+    static const struct frame_work work = {"kernel: rotary", 3, 4, open_rotary, run_rotary};
     struct rotary r;
-    struct error err = {0};
-    if (frame_is_query(call))
-        return NULL;
-    int rc = frame_open(&f, call, 3, 4, &err);
-    if (!rc)
-        rc = open_rotary(&r, &f, &err);
-    if (!rc && shape_elements(&f.result.shape))
-        rc = team_run("kernel: rotary", run_rotary, &r, &err);
-    return frame_close(call, rc, &err);
+    return frame_run(call, &work, &r);
 }

@@ -41,8 +41,9 @@ static int run_swiglu(void *context, struct threads *pool, struct error *err)
     return 0;
 }
 
-static int open_swiglu(struct swiglu *s, const struct frame *f, struct error *err)
+static int open_swiglu(void *kernel, const struct frame *f, struct error *err)
 {
+    struct swiglu *s = kernel;
     const struct shape *x = &f->args[0].shape, *out = &f->result.shape;
     int64_t before = frame_integer(f, "before", 0);
     memset(s, 0, sizeof *s);
@@ -71,15 +72,7 @@ static int open_swiglu(struct swiglu *s, const struct frame *f, struct error *er
 
 XLA_FFI_Error *kernel_swiglu(XLA_FFI_CallFrame *call)
 {
-    struct frame f;
+    static const struct frame_work work = {"kernel: swiglu", 1, 2, open_swiglu, run_swiglu};
     struct swiglu s;
-    struct error err = {0};
-    if (frame_is_query(call))
-        return NULL;
-    int rc = frame_open(&f, call, 1, 2, &err);
-    if (!rc)
-        rc = open_swiglu(&s, &f, &err);
-    if (!rc && s.rows)
-        rc = team_run("kernel: swiglu", run_swiglu, &s, &err);
-    return frame_close(call, rc, &err);
+    return frame_run(call, &work, &s);
 }
