@@ -193,12 +193,13 @@ int stages_trace_of_spans(const struct worker *w, struct worker_span *spans, siz
         qsort(spans, n, sizeof *spans, by_start);
     for (size_t i = 0; i < n; i++) {
         const struct worker_span *s = &spans[i];
-        bool kernel = strncmp(s->name, KERNEL_SPAN, strlen(KERNEL_SPAN)) == 0;
         if (capture_is_run(s)) {
             busy_add(&all, (int64_t)s->start_ns, (int64_t)s->end_ns, &gap);
             add_piece(pieces, &n_pieces, s->of, NULL, s);
-        } else if (kernel && program_around(spans, i) >= 0) {
-            add_piece(pieces, &n_pieces, program_around(spans, i), s->name, s);
+        } else if (strncmp(s->name, KERNEL_SPAN, strlen(KERNEL_SPAN)) == 0) {
+            int32_t program = program_around(spans, i);
+            if (program >= 0)
+                add_piece(pieces, &n_pieces, program, s->name, s);
         }
     }
     out->of_operations = false;

@@ -371,19 +371,24 @@ TEST(lab_compile_plugin_two_at_once_are_the_same)
     done(&a);
 }
 
+// NULL, said on standard output, where it is absent.
+static const char *cuda_plugin(void)
+{
+    static char path[1024];
+    snprintf(path, sizeof path, "%s/third_party/pjrt-gpu/xla_cuda_plugin.so", test_top());
+    if (file_exists(path))
+        return path;
+    test_skip("the CUDA plugin is not here (make gpu fetches it)");
+    return NULL;
+}
+
 // GPUs, by XLA's CUDA plugin, which is fetched on request only.
 TEST(lab_compile_plugin_gpu)
 {
-    static char path[1024];
     static const char *const targets[] = {"h100", "l4"};
     struct asked a;
     struct compile_job o = {.workload = "gemm:32768x65536x65536:bf16", .targets = targets, .n_targets = 2};
-    snprintf(path, sizeof path, "%s/third_party/pjrt-gpu/xla_cuda_plugin.so", test_top());
-    if (!file_exists(path)) {
-        test_skip("the CUDA plugin is not here (make gpu fetches it)");
-        return;
-    }
-    if (!ask_plugin(&a, &o, path))
+    if (!ask_plugin(&a, &o, cuda_plugin()))
         return;
     const struct compile_case *h100 = &a.c.cases[0], *l4 = &a.c.cases[1];
     CHECK_INT(h100->state, COMPILE_DONE);
@@ -398,7 +403,7 @@ TEST(lab_compile_plugin_gpu)
     CHECK_INT(l4->state, COMPILE_DONE);
     done(&a);
     o.workload = "gemm:65536x65536x65536:bf16";
-    if (!ask_plugin(&a, &o, path))
+    if (!ask_plugin(&a, &o, cuda_plugin()))
         return;
     CHECK_INT(a.c.cases[0].state, COMPILE_DONE);
     CHECK_INT(a.c.cases[1].state, COMPILE_TOO_LARGE);
@@ -499,17 +504,11 @@ TEST(lab_compile_plugin_request_decoder)
 // 8-bit floats on GPUs: H100 multiplies them, in a kernel of Triton's; for those before it they are widened.
 TEST(lab_compile_plugin_gpu_eight_bit_floats)
 {
-    static char path[1024];
     static const char *const targets[] = {"h100", "a100"}, *const no_triton[] = {"xla_gpu_enable_triton_gemm=false"};
     struct asked a;
     struct compile_job o = {
         .workload = "gemm:512x512x512:f8e4m3fn", .targets = targets, .n_targets = 2, .emulations = true};
-    snprintf(path, sizeof path, "%s/third_party/pjrt-gpu/xla_cuda_plugin.so", test_top());
-    if (!file_exists(path)) {
-        test_skip("the CUDA plugin is not here (make gpu fetches it)");
-        return;
-    }
-    if (!ask_plugin(&a, &o, path))
+    if (!ask_plugin(&a, &o, cuda_plugin()))
         return;
     const struct compile_op *h100 = product(&a.c.cases[0]), *a100 = product(&a.c.cases[1]);
     REQUIRE(h100 && h100->arithmetic && a100 && a100->arithmetic);
@@ -527,7 +526,7 @@ TEST(lab_compile_plugin_gpu_eight_bit_floats)
     o.n_targets = 1;
     o.flags = no_triton;
     o.n_flags = 1;
-    if (!ask_plugin(&a, &o, path))
+    if (!ask_plugin(&a, &o, cuda_plugin()))
         return;
     h100 = product(&a.c.cases[0]);
     REQUIRE(h100 && h100->arithmetic);
