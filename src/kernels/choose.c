@@ -48,6 +48,20 @@ int chooser_spread(const struct chooser *c, int i, bool leading)
     return in->operands[0];
 }
 
+int chooser_over_tokens(const struct chooser *c, int i)
+{
+    int narrow = chooser_narrow(c, i), x = chooser_from(c, narrow, OP_BROADCAST, 0, false);
+    const struct instruction *in = x < 0 ? NULL : chooser_at(c, narrow);
+    int last = in ? in->shape.rank - 1 : 0;
+    bool one = in && in->n_a == 1 && in->a[0] == last;
+    bool each = in && last == 2 && in->n_a == 2 && in->a[0] == 0 && in->a[1] == last;
+    if (!one && !each)
+        return -1;
+    const struct shape *s = &chooser_at(c, x)->shape;
+    bool fits = s->dims[s->rank - 1] == in->shape.dims[last] && (one || s->dims[0] == in->shape.dims[0]);
+    return fits && (s->dtype == DT_F32 || s->dtype == DT_BF16) ? x : -1;
+}
+
 void chooser_vector(const struct chooser *c, struct choice *out, int x)
 {
     chooser_operand(c, out, x);

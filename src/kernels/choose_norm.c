@@ -109,19 +109,6 @@ static int normalised_rows(const struct chooser *c, int i, double *eps)
     return summed >= 0 && chooser_narrow(c, x) == chooser_narrow(c, summed) ? chooser_narrow(c, x) : -1;
 }
 
-// The vector [n], or [batch, n], that is spread over tokens as i; else -1.
-static int over_tokens(const struct chooser *c, int i)
-{
-    int narrow = chooser_narrow(c, i), x = chooser_from(c, narrow, OP_BROADCAST, 0, false);
-    const struct instruction *in = x < 0 ? NULL : chooser_at(c, narrow);
-    bool one = in && in->n_a == 1 && in->a[0] == 2, each = in && in->n_a == 2 && in->a[0] == 0 && in->a[1] == 2;
-    if (!one && !each)
-        return -1;
-    const struct shape *s = &chooser_at(c, x)->shape;
-    bool fits = s->dims[s->rank - 1] == in->shape.dims[2] && (one || s->dims[0] == in->shape.dims[0]);
-    return fits && (s->dtype == DT_F32 || s->dtype == DT_BF16) ? x : -1;
-}
-
 bool choose_layer_norm(const struct chooser *c, int i, struct choice *out)
 {
     const struct instruction *in = chooser_at(c, i);
@@ -138,7 +125,7 @@ bool choose_layer_norm(const struct chooser *c, int i, struct choice *out)
     bool rounded = x < 0 && type == DT_BF16 && narrow != flat;
     if (rounded)
         x = normalised_rows(c, chooser_from(c, narrow, OP_CONVERT, 0, false), &eps);
-    shift = over_tokens(c, shift), scale = over_tokens(c, scale);
+    shift = chooser_over_tokens(c, shift), scale = chooser_over_tokens(c, scale);
     if (x < 0 || shift < 0 || scale < 0)
         return false;
     const struct shape *s = &chooser_at(c, x)->shape;

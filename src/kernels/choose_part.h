@@ -41,6 +41,8 @@ int chooser_with_scalar(const struct chooser *c, int i, enum opcode op, double *
 // The vector behind i when that is a vector spread along its first dimensions (leading) or its last one, in f32, also
 // one of bf16 that was widened afterwards; else -1.
 int chooser_spread(const struct chooser *c, int i, bool leading);
+// The vector [n], or of [batch, tokens, n] also [batch, n], that is spread over tokens as i; else -1.
+int chooser_over_tokens(const struct chooser *c, int i);
 // Appends value x to the call's operands.
 void chooser_operand(const struct chooser *c, struct choice *out, int x);
 

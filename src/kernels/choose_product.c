@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with a matrix, with the scales of quantised ones and the rounding of the result.
+// Products with a matrix, with the scales of quantised ones, the rounding of the result, and the residual to which it
+// is added, times a gate where there is one.
 #include <float.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "kernels/choose_part.h"
 
@@ -67,7 +69,8 @@ static int quantised(const struct chooser *c, int i, int factor)
                : -1;
 }
 
-bool choose_product(const struct chooser *c, int i, struct choice *out)
+// A product by itself: scaled, rounded.
+static bool choose_sums(const struct chooser *c, int i, struct choice *out)
 {
     const struct instruction *in = chooser_at(c, i);
     enum dtype result = in->shape.dtype;
@@ -110,4 +113,47 @@ bool choose_product(const struct chooser *c, int i, struct choice *out)
              "rows_are_outputs = %d : i64, scales = %d : i64, quantise = %d : i64", rows_are_outputs,
              (rows >= 0 ? 1 : 0) + (outputs >= 0 ? 2 : 0), made >= 0);
     return true;
+}
+
+// residual + product or residual + gate * product, in f32, rounded at the end; the product is on that side.
+static bool choose_added(const struct chooser *c, int i, int side, struct choice *out)
+{
+    enum dtype type = chooser_at(c, i)->shape.dtype;
+    int sum = type == DT_BF16 ? chooser_from(c, i, OP_CONVERT, 0, true) : i, gate = -1;
+    int y = sum < 0 || chooser_at(c, sum)->shape.dtype != DT_F32 ? -1 : chooser_from(c, sum, OP_ADD, side, true);
+    if (y < 0)
+        return false;
+    int residual = chooser_narrow(c, chooser_at(c, sum)->operands[1 - side]);
+    enum dtype added = chooser_at(c, residual)->shape.dtype;
+    if ((added != DT_BF16 && added != DT_F32) || chooser_at(c, residual)->op == OP_BROADCAST ||
+        chooser_at(c, residual)->op == OP_CONSTANT) // a bias: it would be written out
+        return false;
+    int rounded = -1;
+    bool found = false;
+    for (int factor = -1; factor < 2 && !found; factor++) {
+        int by = factor < 0 ? -1 : chooser_from(c, y, OP_MULTIPLY, factor, false);
+        gate = by < 0 ? -1 : chooser_over_tokens(c, by);
+        int product = factor < 0 ? y : gate < 0 ? -1 : chooser_from(c, y, OP_MULTIPLY, 1 - factor, true);
+        rounded = chooser_from(c, product, OP_CONVERT, 0, true);
+        if (rounded >= 0 && chooser_at(c, rounded)->shape.dtype == DT_BF16)
+            product = rounded;
+        else
+            rounded = -1;
+        found = product >= 0 && choose_sums(c, product, out);
+    }
+    const struct shape *x = &out->shapes[0];
+    if (!found || x->dims[x->rank - 1] == 0 || (x->dtype == DT_F32 && out->shapes[1].dtype == DT_F32 && type != DT_F32))
+        return false;
+    if (gate >= 0)
+        chooser_vector(c, out, gate);
+    chooser_operand(c, out, residual);
+    size_t used = strlen(out->attributes);
+    snprintf(out->attributes + used, sizeof out->attributes - used, ", adds = %d : i64, rounded = %d : i64",
+             (gate >= 0 ? 1 : 0) + 2, rounded >= 0);
+    return true;
+}
+
+bool choose_product(const struct chooser *c, int i, struct choice *out)
+{
+    return choose_added(c, i, 0, out) || choose_added(c, i, 1, out) || choose_sums(c, i, out);
 }

@@ -31,6 +31,11 @@ enum {
 ISA_TARGET("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx512vnni,fma")
 #include "kernels/turn_groups.h"
 
+ISA_INLINE __m512 widen_bf16(__m256i x)
+{
+    return (__m512)_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16);
+}
+
 // sums, zeros at first or those of the groups `before`, += a[group][row] by b[group][output]. Meanwhile memory that
 // will be wanted is fetched from `next` on, `step` bytes in the time of 16 groups, of which `groups` is a multiple.
 ISA_INLINE void multiply_tile(bool codes, int32_t *sums, bool before, const int32_t *a, const int32_t *b,
@@ -83,6 +88,19 @@ static void multiply_pairs(int32_t *sums, bool before, const int32_t *a, const i
     multiply_tile(false, sums, before, a, b, groups, next, step);
 }
 
+// 16 values of a row's sums with what is added to them, from column `column` on.
+ISA_INLINE __m512 add_to(const struct addition *a, __m512 y, __mmask16 mask, int64_t row, int64_t column)
+{
+    int64_t at = row * a->n + column;
+    const float *gate = addition_gate(a, row, column);
+    __m512 residual = a->type == DT_BF16
+                          ? widen_bf16(_mm256_maskz_loadu_epi16(mask, (const uint16_t *)a->residual + at))
+                          : _mm512_maskz_loadu_ps(mask, (const float *)a->residual + at);
+    if (a->between == DT_BF16)
+        y = widen_bf16((__m256i)_mm512_cvtneps_pbh(y));
+    return gate ? _mm512_fmadd_ps(y, _mm512_maskz_loadu_ps(mask, gate), residual) : _mm512_add_ps(y, residual);
+}
+
 // Row `row` of the sums of n outputs from `output` on, scaled, to the result. raised: what is to be taken off first.
 static void finish_row(const struct panel *p, const int32_t *sums, uint32_t raised, const float *factor, int64_t row,
                        int64_t output, int64_t n)
@@ -104,6 +122,8 @@ static void finish_row(const struct panel *p, const int32_t *sums, uint32_t rais
             y = _mm512_mul_ps(y, _mm512_set1_ps(*factor));
         if (p->outputs)
             y = _mm512_mul_ps(y, _mm512_maskz_loadu_ps(mask, p->outputs + column));
+        if (p->added.residual)
+            y = add_to(&p->added, y, mask, row, column);
         if (p->out_type == DT_BF16)
             _mm256_mask_storeu_epi16((uint16_t *)p->out + at, mask, (__m256i)_mm512_cvtneps_pbh(y));
         else

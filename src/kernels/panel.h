@@ -11,9 +11,11 @@
 
 #include "base/error.h"
 #include "base/threads.h"
+#include "kernels/rows.h"
 #include "num/dtype.h"
 
-// out [m, n] = x [m, k] by w [n, k], times a factor per row and then one per output, all dense.
+// out [m, n] = x [m, k] by w [n, k], times a factor per row and then one per output, and what is added to that, all
+// dense.
 struct panel {
     int64_t m, k, n;
     const void *x, *w;
@@ -21,6 +23,7 @@ struct panel {
     bool quantise;             // x to codes of s8, by the largest magnitude of each row, whose factor comes first
     const float *rows;         // [m], NULL: none, or made by quantising
     const float *outputs;      // [n], NULL: none
+    struct addition added;
     void *out;
     enum dtype out_type; // bf16 or f32; s32 of s8 without factors
 };

@@ -2,11 +2,15 @@
 // assay.product: out [..., n] = x [..., k] by a matrix, as oneDNN multiplies, and what often stands behind it.
 //   operands    x; w [n, k] when the attribute rows_are_outputs is 1, else [k, n]; with bit 1 of the attribute `scales`
 //               a factor per row of x, f32 [...]; with bit 2 one per output, f32 [n]
+//               with bit 1 of the attribute `adds` a gate, f32 [n] or [batch, n] of x [batch, tokens, k]; with bit 2 a
+//               residual of out's shape, bf16 or f32; no gate without a residual
 //   types       x and w bf16, f32 or s8 alike, or x bf16 and w s8 (its codes are widened, a strip of them at a time);
 //               out bf16 or f32, or s32 of s8 without scales
 //   quantise    an attribute: 1 when x, bf16 or f32, becomes codes of s8 by the largest magnitude of each row, whose
 //               factor is then the row's
+//   rounded     an attribute: 1 when sums become bf16 before they are gated and added
 // Sums are f32, of s8 s32. Factors are applied in f32 to the sums, the row's first, before they are rounded to out.
+// residual + gate * product is made in f32, too.
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +22,8 @@
 
 #define SCALE_ROWS    1
 #define SCALE_OUTPUTS 2
+#define ADD_GATE      1
+#define ADD_RESIDUAL  2
 // Sums that are still to be scaled, and widened codes, are made in strips of outputs that stay in a second-level
 // cache's reach; a strip has at least so many outputs that the product runs at full speed.
 #define STRIP_BYTES    ((int64_t)8 << 20)
@@ -28,6 +34,7 @@ struct product {
     struct onednn_product p; // of the whole
     const void *x, *w;
     const float *rows, *outputs; // factors, NULL without
+    struct addition added;
     bool quantise;
     void *out;
     enum dtype out_type;
@@ -49,16 +56,21 @@ static size_t bytes_of(enum dtype t, int64_t n)
 
 // ---- factors
 
-// Rows from..to of the strip: sums, scaled, to the result.
+// Rows from..to of the strip: sums, scaled and added to what they are added to, to the result.
 static void scale_rows(void *context, size_t from, size_t to)
 {
     const struct product *c = context;
     enum dtype t = c->p.x == DT_S8 ? DT_S32 : DT_F32;
     for (size_t row = from; row < to; row++) {
-        const char *sums = (const char *)c->sums + bytes_of(t, (int64_t)row * c->count);
+        char *sums = (char *)c->sums + bytes_of(t, (int64_t)row * c->count);
         char *out = (char *)c->out + bytes_of(c->out_type, (int64_t)row * c->p.out_stride + c->first);
-        c->loops.scale(sums, t, c->count, c->rows ? c->rows[row] : 1, c->outputs ? c->outputs + c->first : NULL, out,
-                       c->out_type);
+        bool added = c->added.residual;
+        if (!added || c->rows || c->outputs)
+            c->loops.scale(sums, t, c->count, c->rows ? c->rows[row] : 1, c->outputs ? c->outputs + c->first : NULL,
+                           added ? sums : out, added ? DT_F32 : c->out_type);
+        if (added)
+            c->loops.add(&c->added, (int64_t)row, c->first, c->count, (const float *)(const void *)sums, out,
+                         c->out_type);
     }
 }
 
@@ -111,13 +123,15 @@ static void quantise_rows(void *context, size_t from, size_t to)
 static int run_strips(struct product *c, struct threads *pool, struct error *err)
 {
     const struct onednn_product *p = &c->p;
-    bool scaled = c->rows || c->outputs || c->quantise, widened = p->w == DT_S8 && p->x == DT_BF16;
+    bool scaled = c->rows || c->outputs || c->quantise || c->added.residual, widened = p->w == DT_S8 && p->x == DT_BF16;
     int64_t strip = p->n;
     if (scaled || widened) {
         int64_t row = 4 * (scaled ? p->m : 0) + 2 * (widened ? p->k : 0);
         strip = row ? STRIP_BYTES / row / STRIP_MULTIPLE * STRIP_MULTIPLE : p->n;
         strip = strip < STRIP_LEAST ? STRIP_LEAST : strip;
         strip = strip > p->n ? p->n : strip;
+        int64_t strips = (p->n + strip - 1) / strip; // of which none is much smaller than the others
+        strip = ((p->n + strips - 1) / strips + STRIP_MULTIPLE - 1) / STRIP_MULTIPLE * STRIP_MULTIPLE;
     }
     size_t sums = scaled ? bytes_of(DT_F32, p->m * strip) : 0, wide = widened ? bytes_of(DT_BF16, p->k * strip) : 0;
     sums = (sums + 63) / 64 * 64;
@@ -154,6 +168,7 @@ static int run_product(void *context, struct threads *pool, struct error *err)
                                 .quantise = c->quantise,
                                 .rows = c->rows,
                                 .outputs = c->outputs,
+                                .added = c->added,
                                 .out = c->out,
                                 .out_type = c->out_type};
     if (p->k == 0) { // an empty sum
@@ -182,6 +197,27 @@ static bool is_vector(const struct tensor *t, int64_t n)
     return t->shape.dtype == DT_F32 && shape_elements(&t->shape) == n;
 }
 
+// What is added, from that operand on.
+static bool open_addition(struct product *c, const struct frame *f, int at, bool gated)
+{
+    struct addition *a = &c->added;
+    a->n = c->p.n, a->tokens = c->p.m;
+    a->between = frame_integer(f, "rounded", 0) ? DT_BF16 : DT_F32;
+    if (gated) {
+        const struct shape *gate = &f->args[at].shape, *x = &f->args[0].shape;
+        bool each = gate->rank == 2 && x->rank == 3 && gate->dims[0] == x->dims[0];
+        if (gate->dtype != DT_F32 || (!each && gate->rank != 1) || gate->dims[gate->rank - 1] != a->n)
+            return false;
+        if (each)
+            a->tokens = x->dims[1];
+        a->gate = f->args[at++].data;
+    }
+    const struct shape *residual = &f->args[at].shape;
+    a->type = residual->dtype;
+    a->residual = f->args[at].data;
+    return frame_is_float(a->type) && shape_same_dims(residual, &f->result.shape) && c->p.k > 0;
+}
+
 // What the call says, checked.
 static int open_product(void *kernel, const struct frame *f, struct error *err)
 {
@@ -189,6 +225,7 @@ static int open_product(void *kernel, const struct frame *f, struct error *err)
     const struct shape *x = &f->args[0].shape, *w = &f->args[1].shape, *out = &f->result.shape;
     bool rows_are_outputs = frame_integer(f, "rows_are_outputs", 1) != 0;
     int64_t scales = frame_integer(f, "scales", 0);
+    int64_t adds = frame_integer(f, "adds", 0);
     bool quantise = frame_integer(f, "quantise", 0) != 0;
     int at = 2;
     memset(c, 0, sizeof *c);
@@ -209,7 +246,8 @@ static int open_product(void *kernel, const struct frame *f, struct error *err)
     }
     bool fits = w->dims[rows_are_outputs ? 1 : 0] == k && shape_elements(out) == m * n &&
                 types_fit(c->p.x, w->dtype, out->dtype, scales != 0 || quantise) && c->quantise == quantise &&
-                f->n_args == 2 + (scales & SCALE_ROWS ? 1 : 0) + (scales & SCALE_OUTPUTS ? 1 : 0) &&
+                f->n_args == 2 + (scales & SCALE_ROWS ? 1 : 0) + (scales & SCALE_OUTPUTS ? 1 : 0) +
+                                 (adds & ADD_GATE ? 1 : 0) + (adds & ADD_RESIDUAL ? 1 : 0) &&
                 (rows_are_outputs || c->p.x == w->dtype);
     if (fits && scales & SCALE_ROWS) {
         fits = is_vector(&f->args[at], m);
@@ -217,8 +255,10 @@ static int open_product(void *kernel, const struct frame *f, struct error *err)
     }
     if (fits && scales & SCALE_OUTPUTS) {
         fits = is_vector(&f->args[at], n);
-        c->outputs = f->args[at].data;
+        c->outputs = f->args[at++].data;
     }
+    if (fits && adds)
+        fits = open_addition(c, f, at, adds & ADD_GATE);
     return fits ? 0
                 : error_set(err, ERR_INTERNAL, "product", "its operands do not fit each other (%s by %s to %s)",
                             dtype_name(x->dtype), dtype_name(w->dtype), dtype_name(out->dtype));
@@ -226,7 +266,7 @@ static int open_product(void *kernel, const struct frame *f, struct error *err)
 
 XLA_FFI_Error *kernel_product(XLA_FFI_CallFrame *call)
 {
-    static const struct frame_work work = {"kernel: product", 2, 4, open_product, run_product};
+    static const struct frame_work work = {"kernel: product", 2, 6, open_product, run_product};
     struct product c;
     return frame_run(call, &work, &c);
 }

@@ -12,6 +12,7 @@
 
 struct row_loops row_loops(void)
 {
-    return (struct row_loops){VECTOR_SET(swiglu_row), VECTOR_SET(rotary_head),  VECTOR_SET(scale_row),
-                              VECTOR_SET(widen_row),  VECTOR_SET(quantise_row), VECTOR_SET(layer_norm_row)};
+    return (struct row_loops){VECTOR_SET(swiglu_row),    VECTOR_SET(rotary_head), VECTOR_SET(scale_row),
+                              VECTOR_SET(add_row),       VECTOR_SET(widen_row),   VECTOR_SET(quantise_row),
+                              VECTOR_SET(layer_norm_row)};
 }

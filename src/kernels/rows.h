@@ -29,14 +29,30 @@ struct layer_norm_rule {
     enum dtype x, between, out; // bf16 or f32
 };
 
+// What is added to products: residual + gate * sums, in f32.
+struct addition {
+    const void *residual; // [m, n]; NULL: nothing is added
+    enum dtype type;      // of the residual, bf16 or f32
+    enum dtype between;   // what sums are rounded to first: bf16, or f32: not at all
+    const float *gate;    // [m / tokens, n], NULL: none
+    int64_t tokens, n;
+};
+static inline const float *addition_gate(const struct addition *a, int64_t row, int64_t column)
+{
+    return a->gate ? a->gate + row / a->tokens * a->n + column : NULL;
+}
+
 struct row_loops {
     // silu(gate) * up, n values of type t, in f32, rounded once to type `to`.
     void (*swiglu)(const void *gate, const void *up, enum dtype t, int64_t n, void *out, enum dtype to);
     // One head. The tables have room for ROTARY_MOST_DIM values.
     void (*rotary)(const struct rotary_rule *r, const float *cosine, const float *sine, const void *x, void *out);
-    // Sums (s32 or f32) times a factor, then times one each (NULL: none), in f32; to bf16 or f32.
+    // n sums (s32 or f32) times a factor, then times one each (NULL: none), in f32; to bf16 or f32.
     void (*scale)(const void *sums, enum dtype t, int64_t n, float factor, const float *factors, void *out,
                   enum dtype to);
+    // n scaled sums of that row, from that column on, and what is added to them; to bf16 or f32.
+    void (*add)(const struct addition *a, int64_t row, int64_t column, int64_t n, const float *sums, void *out,
+                enum dtype to);
     // Codes to bf16, which holds all of them.
     void (*widen)(const int8_t *codes, int64_t n, uint16_t *out);
     // n values of bf16 or f32 to codes of -127 to 127; returns their factor, the largest magnitude over 127: 1 of

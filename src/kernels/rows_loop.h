@@ -177,6 +177,43 @@ static void NAME(widen_row)(const int8_t *codes, int64_t n, uint16_t *out)
         out[i] = bf16_from_f32(codes[i]);
 }
 
+ISA_INLINE void NAME(add_some)(const void *residual, enum dtype t, enum dtype between, const float *gate, int64_t i,
+                               int64_t n, const float *sums, void *out, enum dtype to)
+{
+    NAME(floats) v, plus, by;
+    NAME(read)(&v, sums, DT_F32, i, n);
+    NAME(read)(&plus, residual, t, i, n);
+    NAME(round_to)(&v, between);
+    if (gate) {
+        NAME(read)(&by, gate, DT_F32, i, n);
+        v = plus + by * v;
+    } else {
+        v = plus + v;
+    }
+    NAME(write)(out, to, i, n, &v);
+}
+
+ISA_INLINE void NAME(add_whole)(const void *residual, enum dtype t, enum dtype between, const float *gate, int64_t n,
+                                const float *sums, void *out, enum dtype to)
+{
+    for (int64_t i = 0; i + LANES <= n; i += LANES)
+        NAME(add_some)(residual, t, between, gate, i, LANES, sums, out, to);
+    if (n % LANES)
+        NAME(add_some)(residual, t, between, gate, n / LANES * LANES, n % LANES, sums, out, to);
+}
+
+static void NAME(add_row)(const struct addition *a, int64_t row, int64_t column, int64_t n, const float *sums,
+                          void *out, enum dtype to)
+{
+    int64_t at = row * a->n + column;
+    const void *residual = (const char *)a->residual + at * (a->type == DT_BF16 ? 2 : 4);
+    const float *gate = addition_gate(a, row, column);
+    if (a->type == DT_BF16 && a->between == DT_BF16 && to == DT_BF16)
+        NAME(add_whole)(residual, DT_BF16, DT_BF16, gate, n, sums, out, DT_BF16);
+    else
+        NAME(add_whole)(residual, a->type, a->between, gate, n, sums, out, to);
+}
+
 // The bits of the larger magnitude: of numbers without a sign they are in order, and above infinity there is NaN.
 ISA_INLINE void NAME(larger)(NAME(ints) * most, const NAME(floats) * v)
 {

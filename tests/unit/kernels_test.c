@@ -53,15 +53,15 @@ static void *draw(const struct parameter *p, const struct shape *s, int seed)
     return out;
 }
 
-static double product_flop(const struct module *m)
+static void count_flop(const struct module *m, double *product, double *element)
 {
-    double sum = 0;
+    *product = *element = 0;
     for (int i = 0; i < m->n_instructions; i++) {
         struct cost c;
         cost_instruction(m, i, &c);
-        sum += cost_product_flop(&c);
+        *product += cost_product_flop(&c);
+        *element += c.element_flop;
     }
-    return sum;
 }
 
 // Result 0 of the module, malloc'd; NULL after printing the error.
@@ -102,8 +102,10 @@ bool kernels_run(struct rig *r, const struct module *m, const void *const *args,
     const struct shape *result = &m->instructions[m->results[0]].shape;
     out->type = result->dtype;
     out->n = shape_elements(result);
-    out->flop[0] = product_flop(m);
-    out->flop[1] = product_flop(&called);
+    count_flop(m, &out->flop[0], &out->element_flop[0]);
+    count_flop(&called, &out->flop[1], &out->element_flop[1]);
+    for (int i = 0; i < called.n_instructions; i++)
+        out->adds_left += called.instructions[i].op == OP_ADD;
     out->plain = run_one(r, m, used);
     out->kernels = run_one(r, &called, used);
     void *f64 = coded ? NULL : run_one(r, &wide, used);

@@ -15,7 +15,8 @@ struct kernels_run {
     int64_t n;                         // its elements
     void *plain, *kernels;             // result 0, in its type
     double *plain64, *kernels64, *f64; // as doubles, and of the f64 run
-    double flop[2];                    // product FLOP of both, as ir/cost counts them
+    double flop[2], element_flop[2];   // of both, as ir/cost counts them: of products, and element by element
+    int adds_left;                     // sums of two values that are no part of a call
 };
 // Runs a module of one result three times on the same arguments (NULL: drawn by `seed`: floats from a normal
 // distribution, codes over their whole range, f32 parameters named "scale..." from 0.5 to 1.5). Calls are put in

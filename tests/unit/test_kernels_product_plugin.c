@@ -187,6 +187,91 @@ TEST(kernels_product_quantises_edges_plugin)
     rig_close(&r);
 }
 
+// ---- gates and residuals
+
+struct added_case {
+    const char *name;
+    int64_t batch, tokens, k, n;
+    const char *policy;
+    bool gated, shared; // by a vector of each image, or of all
+    bool first;         // product + residual
+    bool stored;        // the product is handed on before it is added
+};
+
+static const struct added_case added[] = {
+    {"bf16, gate", 2, 40, 320, 200, "bf16", true, false, false, true},
+    {"bf16, gate of all images", 2, 40, 320, 200, "bf16", true, true, false, true},
+    {"bf16, in blocks", 1, 71, 1120, 250, "bf16", true, true, false, true},
+    {"bf16, residual", 1, 65, 64, 97, "bf16", false, false, true, true},
+    {"bf16, not rounded", 1, 65, 64, 97, "bf16", true, false, true, false},
+    {"bf16, few rows", 2, 5, 70, 33, "bf16", true, false, false, true},
+    {"bf16, residual of few rows", 1, 3, 70, 33, "bf16", false, false, false, true},
+    {"f32, gate", 2, 9, 77, 50, "f32", true, false, false, true},
+    {"f32, residual", 1, 66, 64, 48, "f32", false, false, true, true},
+    {"w8a8, gate", 2, 40, 128, 100, "w8a8", true, false, false, true},
+    {"w8a8, in blocks", 1, 70, 2112, 200, "w8a8", true, true, false, true},
+    {"w8a8, residual", 1, 64, 64, 50, "w8a8", false, false, true, true},
+    {"w8a8, few rows", 1, 3, 64, 48, "w8a8", true, false, false, true},
+    {"w8a16, gate", 2, 40, 128, 100, "w8a16", true, false, false, true},
+    {"w8a16, few rows", 1, 7, 96, 70, "w8a16", false, false, false, true},
+};
+
+// residual + gate * (x by a weight), with what policies round and quantise.
+static void build_added(struct module *m, const struct added_case *c)
+{
+    struct module f32;
+    struct builder b;
+    module_init(&f32, m->arena, c->name);
+    builder_init(&b, &f32);
+    builder_scope(&b, "linear", "linear");
+    struct shape out = SHAPE(DT_F32, c->batch, c->tokens, c->n);
+    int x = build_parameter(&b, ROLE_INPUT, "x", SHAPE(DT_F32, c->batch, c->tokens, c->k), NULL);
+    int residual = build_parameter(&b, ROLE_INPUT, "residual", out, NULL), gate = -1;
+    if (c->gated && c->shared)
+        gate = build_broadcast(&b, build_parameter(&b, ROLE_INPUT, "scale_gate", SHAPE(DT_F32, c->n), NULL), out,
+                               (int[]){2});
+    else if (c->gated)
+        gate = build_broadcast(&b, build_parameter(&b, ROLE_INPUT, "scale_gate", SHAPE(DT_F32, c->batch, c->n), NULL),
+                               out, (int[]){0, 2});
+    x = builder_store(&b, build_binary_scalar(&b, OP_MULTIPLY, x, 1));
+    residual = builder_store(&b, build_binary_scalar(&b, OP_MULTIPLY, residual, 1));
+    int y = part_linear(&b, x, "w", c->n);
+    y = c->stored ? builder_store(&b, y) : y;
+    y = c->gated ? build_binary(&b, OP_MULTIPLY, gate, y) : y;
+    build_result(
+        &b, "y",
+        builder_store(&b, c->first ? build_binary(&b, OP_ADD, y, residual) : build_binary(&b, OP_ADD, residual, y)));
+    kernels_apply(&b, c->policy, m);
+}
+
+// x and w are rounded to bf16, 2^-9 at most and 2^-9 / sqrt(3) on average, where the f64 run takes them as they are;
+// then sums and the result are. f32: sums of k terms. Of codes the plain program stands for f64: no sum differs, and
+// what is added may be off in the last bit of f32, and so one in the last of bf16.
+static double added_bound(const struct added_case *c)
+{
+    bool codes = c->policy[0] == 'w';
+    return strcmp(c->policy, "f32") == 0 ? (double)c->k * 0x1p-24 : codes ? 0x1p-9 : 3 * 0x1p-9;
+}
+
+static void added_agrees(struct rig *r, size_t i, const char *isa)
+{
+    struct kernels_trial trial;
+    const struct added_case *c = &added[i];
+    kernels_trial_begin(&trial, c->name);
+    build_added(&trial.m, c);
+    bool ok = kernels_run(r, &trial.m, NULL, (int)i + 1, &trial.k) &&
+              CHECK_INT(trial.k.chosen.count[KERNEL_PRODUCT], 1) && CHECK_INT(trial.k.adds_left, 0) &&
+              CHECK(trial.k.flop[0] == trial.k.flop[1]) && CHECK(trial.k.element_flop[0] == trial.k.element_flop[1]) &&
+              CHECK(kernels_off(&trial.k) <= added_bound(c)) &&
+              CHECK(kernels_off(&trial.k) <= 1.5 * kernels_plain_off(&trial.k) + 0x1p-9);
+    kernels_trial_end(&trial, isa, ok, added_bound(c));
+}
+
+TEST(kernels_product_adds_plugin)
+{
+    kernels_each_isa(sizeof added / sizeof *added, added_agrees);
+}
+
 // A NaN makes its row NaN, an infinity infinite or NaN, nothing else changes.
 TEST(kernels_product_propagates_nan_plugin)
 {
