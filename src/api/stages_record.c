@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/stages_record.h"
 
+#include <stdlib.h>
+
 #include "api/evidence.h"
 #include "report/stages.h"
 
@@ -72,6 +74,7 @@ int stages_record(struct stages *s, const struct stages_options *o, const struct
 struct comparing {
     const struct stages_options *options;
     const struct stages_device *devices;
+    const struct stages_order *order;
     struct stages_side sides[2];
 };
 
@@ -84,12 +87,13 @@ static void compare_config(const void *of, struct jw *w)
     jw_string(w, c->devices[0].name);
     jw_string(w, c->devices[1].name);
     jw_array_end(w);
+    jw_kv_bool(w, "in_turns", c->order->in_turns);
 }
 
 static int compare_result(const void *of, struct jw *w, struct error *err)
 {
     const struct comparing *c = of;
-    return stages_compare_json(&c->sides[0], &c->sides[1], w, err);
+    return stages_compare_json(&c->sides[0], &c->sides[1], c->order, w, err);
 }
 
 static void compare_failures(const void *of, struct jw *w)
@@ -132,11 +136,77 @@ static int keep_side(struct stages *s, int which, const char *name, struct recor
     return rc;
 }
 
-int stages_compare_record(const struct stages_options *o, const struct stages_device devices[2],
-                          const struct progress *progress, struct record *record, struct str *document,
-                          struct error *err)
+static struct stages_options options_of(const struct stages_options *o, const struct stages_device *d)
 {
-    struct comparing of = {.options = o, .devices = devices};
+    struct stages_options one = *o;
+    one.klein.worker.device = d->device;
+    if (d->threads)
+        one.klein.worker.threads = d->threads;
+    return one;
+}
+
+int stages_compare_check(const struct stages_options *o, const struct stages_device devices[2],
+                         struct stages_order *order, struct error *err)
+{
+    struct klein_need needs[2];
+    const char *const names[2] = {devices[0].device, devices[1].device};
+    int rc = 0;
+    for (int i = 0; i < 2 && !rc; i++) {
+        struct stages_options one = options_of(o, &devices[i]);
+        rc = stages_check(&one, &needs[i], err);
+    }
+    if (!rc)
+        *order = stages_order_of(needs, names);
+    return rc;
+}
+
+// What runs on one device, and what it leaves.
+struct side_run {
+    struct stages_options options;
+    struct stages stages;
+    int which;
+    const char *name;
+    struct record *record;
+    const struct progress *progress;
+    struct stages_side *side;
+};
+
+static int run_side(void *of, struct turn *turn, struct error *err)
+{
+    struct side_run *r = of;
+    r->options.turn = turn;
+    int rc = stages_run(&r->stages, &r->options, r->record, r->progress, err);
+    if (!rc)
+        rc = keep_side(&r->stages, r->which, r->name, r->record, r->side, err);
+    stages_release(&r->stages);
+    return rc;
+}
+
+static int run_both(struct comparing *c, const struct progress *progress, struct record *record, struct error *err)
+{
+    const char *const names[2] = {c->devices[0].name, c->devices[1].name};
+    struct side_run *runs = calloc(2, sizeof *runs);
+    int rc = runs ? 0 : error_set(err, ERR_MEMORY, NULL, "no memory for two runs");
+    for (int i = 0; i < 2 && !rc; i++)
+        runs[i] = (struct side_run){.options = options_of(c->options, &c->devices[i]),
+                                    .which = i,
+                                    .name = names[i],
+                                    .record = record,
+                                    .progress = progress,
+                                    .side = &c->sides[i]};
+    if (!rc && c->order->in_turns)
+        rc = turns_both(run_side, (void *const[]){&runs[0], &runs[1]}, names, c->options->seed, err);
+    for (int i = 0; i < 2 && !rc && !c->order->in_turns; i++)
+        rc = run_side(&runs[i], NULL, err);
+    free(runs);
+    return rc;
+}
+
+int stages_compare_record(const struct stages_options *o, const struct stages_device devices[2],
+                          const struct stages_order *order, const struct progress *progress, struct record *record,
+                          struct str *document, struct error *err)
+{
+    struct comparing of = {.options = o, .devices = devices, .order = order};
     const struct evidence evidence = {.command = "bench compare",
                                       .of = &of,
                                       .config = compare_config,
@@ -145,17 +215,8 @@ int stages_compare_record(const struct stages_options *o, const struct stages_de
                                       .markdown = report_stages_compare_markdown,
                                       .html = report_stages_compare_html};
     int rc = evidence_config(&evidence, record, err);
-    for (int i = 0; i < 2 && !rc; i++) {
-        struct stages_options one = *o;
-        struct stages s;
-        one.klein.worker.device = devices[i].device;
-        if (devices[i].threads)
-            one.klein.worker.threads = devices[i].threads;
-        rc = stages_run(&s, &one, record, progress, err);
-        if (!rc)
-            rc = keep_side(&s, i, devices[i].name, record, &of.sides[i], err);
-        stages_release(&s);
-    }
+    if (!rc)
+        rc = run_both(&of, progress, record, err);
     if (!rc)
         rc = evidence_commit(&evidence, record, document, err);
     if (rc)

@@ -17,10 +17,14 @@ struct stages_device {
     const char *name, *device;
     int threads; // 0: as the options say
 };
-// Runs the stages on both, one after the other, and sets them head to head. The record holds a/ and b/, each with
-// stages.json (its document) and outputs.safetensors.
+// What is wrong with either before anything runs, as stages_check, and whether they can run in turns.
+int stages_compare_check(const struct stages_options *o, const struct stages_device devices[2],
+                         struct stages_order *order, struct error *err);
+// Runs the stages on both and sets them head to head. In turns both are loaded, and samples are taken in rounds A B,
+// B A, ...; otherwise b runs behind a. The record holds a/ and b/, each with stages.json (its document) and
+// outputs.safetensors.
 int stages_compare_record(const struct stages_options *o, const struct stages_device devices[2],
-                          const struct progress *progress, struct record *record, struct str *document,
-                          struct error *err);
+                          const struct stages_order *order, const struct progress *progress, struct record *record,
+                          struct str *document, struct error *err);
 
 #endif

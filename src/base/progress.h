@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 // `stage` is a short phrase ("compile bf16"); done of total units, total 0 when not known. `note` takes a sentence
-// about something that is not as it should be and stops nothing. Called from one thread.
+// about something that is not as it should be and stops nothing. Called from one thread at a time.
 struct progress {
     void (*report)(void *context, const char *stage, size_t done, size_t total);
     void (*note)(void *context, const char *text); // NULL: nobody wants to know

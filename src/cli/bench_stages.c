@@ -12,6 +12,7 @@ struct call {
     struct stages_options options;
     struct stages stages;
     struct stages_device devices[2]; // with --compare
+    struct stages_order order;
     const struct progress *progress;
 };
 
@@ -105,7 +106,7 @@ static int read_device(struct cli *cli, const char *text, struct stages_device *
 static int fill_two(void *of, struct record *record, struct str *document, struct error *err)
 {
     struct call *c = of;
-    return stages_compare_record(&c->options, c->devices, c->progress, record, document, err);
+    return stages_compare_record(&c->options, c->devices, &c->order, c->progress, record, document, err);
 }
 
 int bench_stages_run(struct cli *cli, struct error *err)
@@ -123,7 +124,9 @@ int bench_stages_run(struct cli *cli, struct error *err)
     for (int i = 0; i < 2 && !rc && two; i++)
         rc = read_device(cli, cli->operands[1 + i], &c->devices[i], err);
     if (!rc)
-        rc = stages_check(&c->options, err);
+        rc = two ? stages_compare_check(&c->options, c->devices, &c->order, err) : stages_check(&c->options, NULL, err);
+    if (!rc && two && !c->order.in_turns)
+        cli_note(cli, "the devices run one after the other: %s", c->order.why);
     if (rc)
         return rc;
     if (two)
@@ -138,7 +141,8 @@ int bench_stages_run(struct cli *cli, struct error *err)
 static int compared(void *of, struct jw *w, struct error *err)
 {
     struct stages_side *sides = of;
-    return stages_compare_json(&sides[0], &sides[1], w, err);
+    const struct stages_order order = {.why = "they are records, whose samples were taken at different times"};
+    return stages_compare_json(&sides[0], &sides[1], &order, w, err);
 }
 
 int bench_stages_compare(struct cli *cli, struct error *err)

@@ -537,8 +537,8 @@ static const struct option options[] = {
     {.name = "compare",
      .kind = OPTION_FLAG,
      .help =
-         "head to head: two records of --stages; or, with --stages, two devices that it runs on one after the other "
-         "(DEVICE, or DEVICE/threads:N)"},
+         "head to head: two records of --stages; or, with --stages, two devices that it runs on in turns (DEVICE, or "
+         "DEVICE/threads:N), one after the other where memory does not hold both"},
     OPTION_SEED,
     OPTION_THREADS,
     OPTION_TIMEOUT,
@@ -555,7 +555,9 @@ static const struct example examples[] = {
      "a program of your own, on its own weights"},
     {"assay bench builtin:flux2-klein-4b --stages calib,text,dit,vae,resident --height 512 --width 512",
      "where the time of an image goes, with random weights"},
-    {"assay bench --compare runs/bench-cpu runs/bench-tpu", "the same stages on two devices, head to head"},
+    {"assay bench builtin:flux2-klein-4b --stages calib,text,dit,vae --compare cpu gpu",
+     "the same stages on two devices in turns, head to head"},
+    {"assay bench --compare runs/bench-cpu runs/bench-tpu", "two records of stages, head to head"},
     {NULL, NULL},
 };
 

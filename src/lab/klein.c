@@ -365,10 +365,15 @@ static int begin(struct klein *k, const struct klein_options *o, struct error *e
     return rc;
 }
 
-int klein_check(const struct klein_options *o, struct error *err)
+int klein_check(const struct klein_options *o, struct klein_need *need, struct error *err)
 {
     struct klein k;
     int rc = begin(&k, o, err);
+    if (!rc && need) {
+        *need = (struct klein_need){.bytes = k.needed_bytes, .free = o->memory_bytes, .on_host = true};
+        if (!o->memory_bytes)
+            need->free = free_bytes(&k, &need->on_host);
+    }
     klein_close(&k);
     return rc;
 }

@@ -103,8 +103,13 @@ struct klein {
 // (ERR_MEMORY says how much is needed and how much there is); with KLEIN_RESIDENT loads everything. ERR_USAGE for sizes
 // out of range. klein_close may be called in any case.
 int klein_open(struct klein *k, const struct klein_options *o, const struct progress *progress, struct error *err);
-// What klein_open would say before it compiles anything, memory for the weights included.
-int klein_check(const struct klein_options *o, struct error *err);
+// Memory that a pipeline asks for before it compiles anything, and what there is.
+struct klein_need {
+    int64_t bytes, free; // free: -1 where nobody says it
+    bool on_host;        // not in memory of the device's own
+};
+// What klein_open would say before it compiles anything, memory for the weights included. `need` may be NULL.
+int klein_check(const struct klein_options *o, struct klein_need *need, struct error *err);
 void klein_close(struct klein *k);
 
 // Whether latents are rounded to bf16, noise included: the policy computes in bf16, and the sampler does as a

@@ -2,6 +2,7 @@
 #include "lab/stages.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,10 +136,38 @@ static struct measure_warmup_policy warmup_of(const struct stages_options *o)
     return p;
 }
 
-static int sample(struct stages *s, struct stages_series *to, int64_t samples, bool warms, stages_call *call,
-                  void *context, const char *what, const struct progress *progress, struct error *err)
+// The samples themselves, in rounds with those of another device where there is one.
+static int take(struct stages *s, struct stages_series *to, int64_t samples, stages_call *call, void *context,
+                const char *what, const struct progress *progress, struct error *err)
 {
+    struct turn *turn = s->options->turn;
+    bool paired;
+    int rc = turn_meet(turn, (size_t)samples, true, &paired, err);
+    for (int64_t i = 0; i < samples && !rc; i++) {
+        if (paired)
+            rc = turn_begin(turn, err);
+        if (rc)
+            return rc;
+        progress_report(progress, what, (size_t)i, (size_t)samples);
+        rc = interrupt_check(what, err);
+        if (!rc)
+            rc = call(context, &to->ns[to->n], err);
+        to->n += !rc;
+        if (paired)
+            turn_end(turn);
+    }
+    if (paired && !rc)
+        turn_leave(turn);
+    return rc;
+}
+
+static int sample(struct stages *s, struct stages_series *to, int64_t samples, bool warms, stages_call *call,
+                  void *context, const char *name, const struct progress *progress, struct error *err)
+{
+    const struct turn *turn = s->options->turn;
+    char what[128];
     double ns;
+    snprintf(what, sizeof what, "%s%s%s", turn ? turn->name : "", turn ? ": " : "", name);
     int rc = interrupt_check(what, err);
     progress_report(progress, what, 0, (size_t)samples);
     if (!rc)
@@ -156,13 +185,8 @@ static int sample(struct stages *s, struct stages_series *to, int64_t samples, b
     to->ns = rc ? NULL : arena_new(&s->arena, double, (size_t)samples, err);
     if (!rc && !to->ns)
         return ERR_MEMORY;
-    for (int64_t i = 0; i < samples && !rc; i++) {
-        progress_report(progress, what, (size_t)i, (size_t)samples);
-        rc = interrupt_check(what, err);
-        if (!rc)
-            rc = call(context, &to->ns[to->n], err);
-        to->n += !rc;
-    }
+    if (!rc)
+        rc = take(s, to, samples, call, context, what, progress, err);
     if (!rc)
         rc = measure_summarize(&to->ms, to->ns, to->n, 0.95, NULL, err);
     measure_summary_scale(&to->ms, 1e-6);
@@ -337,7 +361,7 @@ static void begin(struct stages *s, const struct stages_options *o)
     s->options = o;
 }
 
-int stages_check(const struct stages_options *o, struct error *err)
+int stages_check(const struct stages_options *o, struct klein_need *need, struct error *err)
 {
     bool any = false;
     for (int i = 0; i < STAGES_KINDS; i++)
@@ -351,8 +375,10 @@ int stages_check(const struct stages_options *o, struct error *err)
     int rc = read_model(&s, err); // sizes, names and shapes of weights, the prompt, the policy
     struct klein_options k = o->klein;
     k.serving = o->wanted[STAGES_RESIDENT] ? KLEIN_RESIDENT : KLEIN_STAGED;
+    if (need)
+        *need = (struct klein_need){.bytes = 0, .free = -1, .on_host = true};
     if (!rc && wants_pipeline(o))
-        rc = klein_check(&k, err);
+        rc = klein_check(&k, need, err);
     stages_release(&s);
     return rc;
 }

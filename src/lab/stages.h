@@ -10,6 +10,7 @@
 #include "lab/klein.h"
 #include "lab/measure.h"
 #include "lab/stages_trace.h"
+#include "lab/turns.h"
 #include "models/prompt.h"
 #include "plan/roofline.h"
 #include "record/record.h"
@@ -47,7 +48,8 @@ struct stages_options {
     int64_t requests; // of cold and staged ones, after the first
     int64_t warmup;   // -1: until flat
     int64_t calib_size;
-    bool trace; // behind the samples of each thing one more run is made and traced
+    bool trace;        // behind the samples of each thing one more run is made and traced
+    struct turn *turn; // of two devices whose samples are taken in rounds; NULL: one by itself
 };
 
 // Times of one thing. The first call is apart: it is the one after the compilation, unless the programs have run
@@ -232,8 +234,9 @@ enum { STAGES_LOOP_LATENT = -1, STAGES_LOOP_DELTAS = -2, STAGES_LOOP_EMPTY = -3,
 int stages_loop_module(const struct klein *k, struct module *to, int **from, struct error *err);
 
 // What is wrong before anything runs: a stage too few, samples below 2, sizes, weights, the prompt, and too little
-// memory for the most that any stage needs (ERR_MEMORY, with the figure).
-int stages_check(const struct stages_options *o, struct error *err);
+// memory for the most that any stage needs (ERR_MEMORY, with the figure). `need` may be NULL; without a stage of the
+// pipeline it is of 0 bytes.
+int stages_check(const struct stages_options *o, struct klein_need *need, struct error *err);
 // Runs the stages that are wanted: products first, then cold, staged and resident requests, then the modules. `o` must
 // outlive s; profiles go into the record, which may be NULL without o->trace. stages_release in any case.
 int stages_run(struct stages *s, const struct stages_options *o, struct record *record, const struct progress *progress,

@@ -130,9 +130,10 @@ static int run_product(struct stages *s, struct worker *w, struct stages_product
     struct module m;
     struct stage g = {.worker = w};
     int64_t n = s->calib.size;
+    bool paired;
     p->absent = why_not(s, p);
-    if (p->absent)
-        return 0;
+    if (p->absent) // the other device of a comparison may have units for it
+        return turn_meet(s->options->turn, 0, false, &paired, err);
     int rc = open_product(s, p, &m, err);
     if (!rc)
         rc = stage_compile(&g, w, p->name, &m, s->options->trace, err);

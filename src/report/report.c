@@ -25,7 +25,7 @@ static const struct report {
     {"assay.ladder/1", report_ladder_text, report_ladder_markdown, report_ladder_html, report_ladder_csv},
     {"assay.bench.stages/1", report_stages_text, report_stages_markdown, report_stages_html, report_stages_csv},
     {"assay.bench.compare/1", report_stages_compare_text, report_stages_compare_markdown, report_stages_compare_html,
-     NULL},
+     report_stages_compare_csv},
 };
 
 bool report_format_parse(const char *name, enum report_format *out)

@@ -21,7 +21,7 @@ static const json_t *result_of(const json_t *doc, struct error *err)
 
 // ---- tables: a row for each element of a list, its columns said once
 
-enum kind { END, TEXT, QUANTITY, SHARE, BYTES, NUMBER, COUNT, ERROR_OF, BF16_OR_NOT, VERDICT, CACHED };
+enum kind { END, TEXT, QUANTITY, SHARE, BYTES, NUMBER, COUNT, ERROR_OF, BF16_OR_NOT, VERDICT, PAIRED, CACHED };
 
 struct column {
     const char *title, *path;
@@ -103,6 +103,16 @@ static void verdict_cell(struct table *t, const char *verdict)
                                                            : TABLE_WARN);
 }
 
+// Of the samples of the same rounds; there are none of two records.
+static void paired_cell(struct table *t, const char *verdict)
+{
+    table_cell(t, verdict ? verdict : "no pairs");
+    table_style(t, !verdict                         ? TABLE_DIM
+                   : strcmp(verdict, "faster") == 0 ? TABLE_GOOD
+                   : strcmp(verdict, "same") == 0   ? TABLE_PLAIN
+                                                    : TABLE_WARN);
+}
+
 static void fill_cell(struct table *t, const struct column *c, const json_t *row)
 {
     char text[48];
@@ -136,6 +146,9 @@ static void fill_cell(struct table *t, const struct column *c, const json_t *row
         table_cell(t, json_is_true(doc_at(row, c->path)) ? "bf16, not f32" : "");
         table_style(t, TABLE_WARN);
         break;
+    case PAIRED:
+        paired_cell(t, doc_text(row, c->path, NULL));
+        break;
     case VERDICT:
         verdict_cell(t, doc_text(row, c->path, ""));
         break;
@@ -147,7 +160,8 @@ static void fill_cell(struct table *t, const struct column *c, const json_t *row
 static void fill_rows(struct table *t, const struct column *columns, const char *list, const json_t *result)
 {
     for (const struct column *c = columns; c->title; c++) {
-        table_column(t, c->title, NULL, c->kind == TEXT || c->kind == VERDICT ? TABLE_LEFT : TABLE_RIGHT, c->rank);
+        table_column(t, c->title, NULL,
+                     c->kind == TEXT || c->kind == VERDICT || c->kind == PAIRED ? TABLE_LEFT : TABLE_RIGHT, c->rank);
         if (c->origin)
             table_origin(t, c->origin);
     }
@@ -520,7 +534,10 @@ int report_stages_html(struct str *out, const json_t *doc, const char *sha256, s
 static const struct column two_products[] = {{"product", "name", TEXT, 0, 0},
                                              {"A", "a", QUANTITY, 'M', 0},
                                              {"B", "b", QUANTITY, 'M', 0},
-                                             {"B by A", "ratio", QUANTITY, 'D', 0},
+                                             {"speed-up", "speedup", QUANTITY, 'D', 0},
+                                             {"at least", "speedup_low", QUANTITY, 'D', 2},
+                                             {"at most", "speedup_high", QUANTITY, 'D', 2},
+                                             {"B is", "paired.verdict", PAIRED, 0, 1},
                                              {NULL, NULL, END, 0, 0}};
 
 static const struct column two_rows[] = {{"", "name", TEXT, 0, 0},
@@ -529,7 +546,8 @@ static const struct column two_rows[] = {{"", "name", TEXT, 0, 0},
                                          {"speed-up", "speedup", QUANTITY, 'D', 0},
                                          {"at least", "speedup_low", QUANTITY, 'D', 3},
                                          {"at most", "speedup_high", QUANTITY, 'D', 3},
-                                         {"by products", "speedup_by_expected", QUANTITY, 'D', 0},
+                                         {"B is", "paired.verdict", PAIRED, 0, 0},
+                                         {"by products", "speedup_by_expected", QUANTITY, 'D', 1},
                                          {"levels at most", "parity.levels_max", QUANTITY, 'M', 1},
                                          {"on average", "parity.levels_mean", QUANTITY, 'M', 2},
                                          {"PSNR", "parity.psnr", QUANTITY, 'M', 2},
@@ -537,7 +555,7 @@ static const struct column two_rows[] = {{"", "name", TEXT, 0, 0},
                                          {NULL, NULL, END, 0, 0}};
 
 static const struct section two[] = {
-    {"Plain products", "Rates of both.", NULL, two_products, "products", NULL},
+    {"Plain products", "Rates of both, and the speed-up of B over A.", NULL, two_products, "products", NULL},
     {"Head to head",
      "Speed-ups are of B over A; beside them the same divided by what the plain products of both let expect of the "
      "arithmetic. Images are compared in levels of 255, all outputs as signal to noise, A being the signal.",
@@ -564,30 +582,48 @@ static void side_line(struct str *s, const json_t *side, const char *letter)
         str_addf(s, ", %.0f thread%s", threads, threads == 1 ? "" : "s");
 }
 
+// What stands above the tables: both sides, and how their samples were taken.
+enum { TWO_LINES = 3 };
+static void two_line(struct str *s, const json_t *result, int i)
+{
+    str_clear(s);
+    if (i < 2)
+        side_line(s, doc_at(result, i ? "b" : "a"), i ? "B" : "A");
+    else if (json_is_true(doc_at(result, "order.in_turns")))
+        str_add(s,
+                "in turns: samples in rounds A B, B A, ...; a speed-up is of the samples of one round, with the exact "
+                "interval of its median");
+    else
+        str_addf(s, "not in turns, since %s: a speed-up is of both medians, with what their intervals allow",
+                 doc_text(result, "order.why", "nobody says why"));
+}
+
 int report_stages_compare_text(struct str *out, const json_t *doc, size_t width, bool color, struct error *err)
 {
     const json_t *result = two_of(doc, err);
     struct page p = {out, width, color};
-    for (int i = 0; i < 2 && result; i++) {
-        struct str s;
-        str_init(&s);
-        side_line(&s, doc_at(result, i ? "b" : "a"), i ? "B" : "A");
-        page_paragraph(&p, PAGE_BOLD, "", str_text(&s));
-        str_release(&s);
+    struct str s;
+    if (!result)
+        return ERR_INPUT;
+    str_init(&s);
+    for (int i = 0; i < TWO_LINES; i++) {
+        two_line(&s, result, i);
+        page_paragraph(&p, i < 2 ? PAGE_BOLD : NULL, "", str_text(&s));
     }
-    int rc = result ? text_sections(&p, two, result, err) : ERR_INPUT;
+    str_release(&s);
+    int rc = text_sections(&p, two, result, err);
     return rc ? rc : str_check(out, err);
 }
 
 static int two_body(struct str *out, const json_t *result, enum table_format format, struct error *err)
 {
-    for (int i = 0; i < 2; i++) {
-        struct str s;
-        str_init(&s);
-        side_line(&s, doc_at(result, i ? "b" : "a"), i ? "B" : "A");
+    struct str s;
+    str_init(&s);
+    for (int i = 0; i < TWO_LINES; i++) {
+        two_line(&s, result, i);
         page_sentence(out, format, "about", str_text(&s));
-        str_release(&s);
     }
+    str_release(&s);
     return page_sections(out, two, result, format, err);
 }
 
@@ -684,4 +720,47 @@ int report_stages_csv(struct str *out, const json_t *doc, struct error *err)
 {
     const json_t *result = result_of(doc, err);
     return result ? page_table(&(struct page){.out = out}, fill_samples, result, TABLE_CSV, err) : ERR_INPUT;
+}
+
+// What is compared, a line for each: products by their rates, the rest by its times.
+static void fill_compared(struct table *t, const json_t *result)
+{
+    static const char *const lists[] = {"products", "rows"};
+    static const struct {
+        const char *title, *path;
+    } numbers[] = {{"A", "a"},
+                   {"B", "b"},
+                   {"speed-up", "speedup"},
+                   {"at least", "speedup_low"},
+                   {"at most", "speedup_high"},
+                   {"by products", "speedup_by_expected"},
+                   {"levels at most", "parity.levels_max"},
+                   {"levels on average", "parity.levels_mean"},
+                   {"PSNR dB", "parity.psnr"},
+                   {"SNR dB", "parity.snr"}};
+    enum { NUMBERS = sizeof numbers / sizeof *numbers };
+    table_column(t, "kind", NULL, TABLE_LEFT, 0);
+    table_column(t, "name", NULL, TABLE_LEFT, 0);
+    table_column(t, "unit", NULL, TABLE_LEFT, 0);
+    for (size_t k = 0; k < NUMBERS; k++)
+        table_column(t, numbers[k].title, NULL, TABLE_RIGHT, 0);
+    table_column(t, "B is", NULL, TABLE_LEFT, 0);
+    for (size_t l = 0; l < 2; l++) {
+        for (size_t i = 0; i < doc_count(result, lists[l]); i++) {
+            const json_t *row = doc_item(result, lists[l], i);
+            table_row(t);
+            table_cell(t, doc_text(row, "kind", "product"));
+            table_cell(t, doc_text(row, "name", ""));
+            table_cell(t, doc_text(row, "a.unit", ""));
+            for (size_t k = 0; k < NUMBERS; k++)
+                csv_number(t, doc_quantity(row, numbers[k].path).value);
+            table_cell(t, doc_text(row, "paired.verdict", ""));
+        }
+    }
+}
+
+int report_stages_compare_csv(struct str *out, const json_t *doc, struct error *err)
+{
+    const json_t *result = two_of(doc, err);
+    return result ? page_table(&(struct page){.out = out}, fill_compared, result, TABLE_CSV, err) : ERR_INPUT;
 }

@@ -21,5 +21,6 @@ int report_stages_csv(struct str *out, const json_t *doc, struct error *err);
 int report_stages_compare_text(struct str *out, const json_t *doc, size_t width, bool color, struct error *err);
 int report_stages_compare_markdown(struct str *out, const json_t *doc, struct error *err);
 int report_stages_compare_html(struct str *out, const json_t *doc, const char *sha256, struct error *err);
+int report_stages_compare_csv(struct str *out, const json_t *doc, struct error *err);
 
 #endif

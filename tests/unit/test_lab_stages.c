@@ -149,19 +149,22 @@ TEST(lab_stages_parity_of_outputs)
     CHECK(isnan(p.levels_max) && isnan(p.psnr_db) && isfinite(p.snr_db));
 }
 
+// A module's samples are ms, and 10 % below and above it.
 static json_t *document_of(double ms, double math_ms, double rate, int seed)
 {
     char text[2048];
     struct error err = {0};
-    snprintf(text, sizeof text,
-             "{\"result\": {\"model\": \"m\", \"weights\": {}, \"prompt\": \"p\", \"height\": 16, \"width\": 16, "
-             "\"batch\": 1, \"steps\": 4, \"text_tokens\": 512, \"guidance\": null, \"seed\": %d, "
-             "\"device\": \"d\", \"policy\": \"bf16\", \"threads\": 0, "
-             "\"calib\": {\"runs\": [{\"product\": \"bf16\", \"rate\": {\"value\": %g}}]}, \"serving\": [], "
-             "\"modules\": [{\"module\": \"text encoder\", \"time\": {\"p50\": {\"value\": %g}, \"p50_low\": "
-             "{\"value\": %g}, \"p50_high\": {\"value\": %g}}, \"floors\": {\"calibrated\": {\"math\": {\"value\": "
-             "%g}}}}]}}",
-             seed, rate, ms, ms * 0.9, ms * 1.1, math_ms);
+    snprintf(
+        text, sizeof text,
+        "{\"result\": {\"model\": \"m\", \"weights\": {}, \"prompt\": \"p\", \"height\": 16, \"width\": 16, "
+        "\"batch\": 1, \"steps\": 4, \"text_tokens\": 512, \"guidance\": null, \"seed\": %d, "
+        "\"device\": \"d\", \"policy\": \"bf16\", \"threads\": 0, "
+        "\"calib\": {\"runs\": [{\"product\": \"bf16\", \"rate\": {\"value\": %g}, \"time\": {\"p50\": {\"value\": "
+        "%g}}}]}, \"serving\": [], \"modules\": [{\"module\": \"text encoder\", \"samples_ns\": {\"value\": "
+        "[%g, %g, %g]}, \"time\": {\"p50\": {\"value\": %g}, \"p50_low\": "
+        "{\"value\": %g}, \"p50_high\": {\"value\": %g}}, \"floors\": {\"calibrated\": {\"math\": {\"value\": "
+        "%g}}}}]}}",
+        seed, rate, 1e12 / rate, ms * 0.9e6, ms * 1.1e6, ms * 1e6, ms, ms * 0.9, ms * 1.1, math_ms);
     return json_parse(text, strlen(text), "document", &err);
 }
 
@@ -181,7 +184,8 @@ TEST(lab_stages_compared_by_what_products_let_expect)
     struct stages_side other = {.name = "other", .document = document_of(100, 40, 1e12, 1)};
     str_init(&text);
     jw_init(&w, &text, true);
-    CHECK_INT(stages_compare_json(&a, &b, &w, &err), 0);
+    const struct stages_order order = {.why = "they are records"};
+    CHECK_INT(stages_compare_json(&a, &b, &order, &w, &err), 0);
     json_t *doc = json_parse(str_text(&text), text.length, "result", &err);
     const json_t *row = json_array_get(json_object_get(doc, "rows"), 0);
     CHECK_NEAR(figure(row, "speedup"), 2, 1e-12);
@@ -189,13 +193,91 @@ TEST(lab_stages_compared_by_what_products_let_expect)
     CHECK_NEAR(figure(row, "speedup_high"), 220 / 90.0, 1e-12);
     CHECK_NEAR(figure(row, "expected"), 1.25, 1e-12);
     CHECK_NEAR(figure(row, "speedup_by_expected"), 1.6, 1e-12);
-    CHECK_NEAR(figure(json_array_get(json_object_get(doc, "products"), 0), "ratio"), 1.25, 1e-12);
+    CHECK_NEAR(figure(json_array_get(json_object_get(doc, "products"), 0), "speedup"), 1.25, 1e-12);
+    CHECK(json_is_null(json_object_get(row, "paired")));
+    CHECK(json_is_false(json_object_get(json_object_get(doc, "order"), "in_turns")));
+    CHECK_STR(json_string_value(json_object_get(json_object_get(doc, "order"), "why")), "they are records");
     CHECK(json_is_false(json_object_get(json_object_get(row, "parity"), "compared"))); // nothing was kept
-    CHECK_INT(stages_compare_json(&a, &other, &w, &err), ERR_INPUT);
+    CHECK_INT(stages_compare_json(&a, &other, &order, &w, &err), ERR_INPUT);
     CHECK(strstr(err.message, "another seed") != NULL);
     json_decref(doc);
     str_release(&text);
     stages_side_release(&a);
     stages_side_release(&b);
     stages_side_release(&other);
+}
+
+static json_t *samples_of(const char *of_text_encoder)
+{
+    char text[1024];
+    struct error err = {0};
+    snprintf(text, sizeof text,
+             "{\"result\": {\"model\": \"m\", \"weights\": {}, \"prompt\": \"p\", \"height\": 16, \"width\": 16, "
+             "\"batch\": 1, \"steps\": 4, \"text_tokens\": 512, \"guidance\": null, \"seed\": 0, \"modules\": "
+             "[{\"module\": \"text encoder\", \"samples_ns\": {\"value\": [%s]}}]}}",
+             of_text_encoder);
+    return json_parse(text, strlen(text), "document", &err);
+}
+
+// What two sides in turns say: b's samples are those of the same rounds. NULL: the row has no pairs.
+static const char *verdict_of(const char *first, const char *second, double speedup[3])
+{
+    static char verdict[32];
+    static const char *const keys[] = {"speedup", "speedup_low", "speedup_high"};
+    const struct stages_order order = {.in_turns = true};
+    struct error err = {0};
+    struct str text;
+    struct jw w;
+    struct stages_side a = {.name = "a", .document = samples_of(first)};
+    struct stages_side b = {.name = "b", .document = samples_of(second)};
+    str_init(&text);
+    jw_init(&w, &text, true);
+    CHECK_INT(stages_compare_json(&a, &b, &order, &w, &err), 0);
+    json_t *doc = json_parse(str_text(&text), text.length, "result", &err);
+    const json_t *row = json_array_get(json_object_get(doc, "rows"), 0);
+    for (int i = 0; i < 3; i++)
+        speedup[i] = figure(row, keys[i]);
+    const char *found = json_string_value(json_object_get(json_object_get(row, "paired"), "verdict"));
+    snprintf(verdict, sizeof verdict, "%s", found ? found : "");
+    json_decref(doc);
+    str_release(&text);
+    stages_side_release(&a);
+    stages_side_release(&b);
+    return found ? verdict : NULL;
+}
+
+// The machine slows down by a factor of ten while they run, but b always takes half the time of a in the same round:
+// medians by themselves could not tell. The exact interval of the median of seven is from the first to the last.
+TEST(lab_stages_compared_in_turns)
+{
+    double s[3];
+    CHECK_STR(verdict_of("10, 20, 30, 40, 60, 80, 100", "5, 10, 15, 20, 30, 40, 50", s), "faster");
+    for (int i = 0; i < 3; i++)
+        CHECK_NEAR(s[i], 2, 1e-12);
+    // 1/2, 1, 1, 1, 2, 2, 2 times as fast: the interval holds 1
+    CHECK_STR(verdict_of("10, 20, 30, 40, 60, 80, 100", "20, 20, 30, 40, 30, 40, 50", s), "AMBIGUOUS");
+    CHECK_NEAR(s[0], 1, 1e-12);
+    CHECK_NEAR(s[1], 0.5, 1e-12);
+    CHECK_NEAR(s[2], 2, 1e-12);
+    CHECK_STR(verdict_of("5, 10, 15, 20, 30, 40, 50", "10, 20, 30, 40, 60, 80, 100", s), "slower");
+    CHECK_STR(verdict_of("10, 20", "5, 10", s), "AMBIGUOUS"); // too few for an interval of 95 %
+    CHECK(!verdict_of("10, 20", "5", s));                     // not of the same rounds
+}
+
+TEST(lab_stages_in_turns_where_both_fit)
+{
+    const char *const cpus[] = {"cpu", "cpu"}, *const unlike[] = {"cpu", "tpu:0"},
+                      *const one_kind[] = {"gpu:0", "gpu:1"};
+    struct klein_need host = {10, 22, true}, own = {14, 16, false}, unknown = {14, -1, true}, nothing = {0, -1, true};
+    CHECK(stages_order_of((struct klein_need[]){host, host}, cpus).in_turns);
+    host.free = 21; // as of the one that was asked last
+    struct klein_need before = {10, 22, true};
+    CHECK(!stages_order_of((struct klein_need[]){before, host}, cpus).in_turns);
+    CHECK(stages_order_of((struct klein_need[]){host, own}, unlike).in_turns);
+    CHECK(stages_order_of((struct klein_need[]){unknown, unknown}, cpus).in_turns);
+    CHECK(stages_order_of((struct klein_need[]){nothing, nothing}, cpus).in_turns);
+    CHECK(!stages_order_of((struct klein_need[]){own, own}, one_kind).in_turns);
+    struct klein_need large = {14200000000, 22800000000, true};
+    CHECK_STR(stages_order_of((struct klein_need[]){large, large}, cpus).why,
+              "both at once need 31.2 GB of memory and 22.8 GB are free");
 }

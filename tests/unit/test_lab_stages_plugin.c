@@ -33,7 +33,7 @@ TEST(lab_stages_loop_is_the_steps_plugin)
     struct stages s;
     o.klein.guided = true;
     o.wanted[STAGES_DIT] = true;
-    CHECK_INT(stages_check(&o, &err), 0);
+    CHECK_INT(stages_check(&o, NULL, &err), 0);
     int rc = stages_run(&s, &o, NULL, NULL, &err);
     CHECK_INT(rc, 0);
     if (!rc) {
