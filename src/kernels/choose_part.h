@@ -49,6 +49,16 @@ void chooser_operand(const struct chooser *c, struct choice *out, int x);
 // The same for a vector, which the kernel takes in f32.
 void chooser_vector(const struct chooser *c, struct choice *out, int x);
 
+// Weights [n, k] of a product in bf16 that are codes: s8, or packed two to a byte, u8 [n, k/2]; times a scale per group
+// of columns of each row, rounded to bf16.
+struct coded {
+    int codes, scales; // f32 [n, groups]; -1: none
+    bool packed;
+};
+bool choose_codes(const struct chooser *c, int w, struct coded *out);
+// Appends both to the call's operands.
+void choose_codes_operands(const struct chooser *c, const struct coded *w, struct choice *out);
+
 // Each looks at instruction i as the last one of what its kernel does, and fills *out and returns true when it is.
 bool choose_product(const struct chooser *c, int i, struct choice *out);
 bool choose_convolution(const struct chooser *c, int i, struct choice *out);

@@ -96,22 +96,22 @@ static bool choose_sums(const struct chooser *c, int i, struct choice *out)
         (scaled ? type == DT_F32 : product->shape.dtype != result && product->shape.dtype != DT_F32) ||
         (type == DT_F32 && result != DT_F32))
         return false;
-    int codes = type == DT_BF16 && rows_are_outputs ? chooser_from(c, w, OP_CONVERT, 0, false) : -1;
-    if (codes >= 0 && chooser_at(c, codes)->shape.dtype == DT_S8)
-        w = codes;
+    struct coded coded;
+    if (!rows_are_outputs || !choose_codes(c, w, &coded))
+        coded = (struct coded){w, -1, false};
     int made = type == DT_S8 && rows >= 0 ? quantised(c, x, rows) : -1;
     if (made >= 0)
         x = made, rows = -1;
     *out = (struct choice){.kind = KERNEL_PRODUCT};
     chooser_operand(c, out, x);
-    chooser_operand(c, out, w);
+    choose_codes_operands(c, &coded, out);
     if (rows >= 0)
         chooser_vector(c, out, rows);
     if (outputs >= 0)
         chooser_vector(c, out, outputs);
     snprintf(out->attributes, sizeof out->attributes,
-             "rows_are_outputs = %d : i64, scales = %d : i64, quantise = %d : i64", rows_are_outputs,
-             (rows >= 0 ? 1 : 0) + (outputs >= 0 ? 2 : 0), made >= 0);
+             "rows_are_outputs = %d : i64, scales = %d : i64, quantise = %d : i64, packed = %d : i64", rows_are_outputs,
+             (rows >= 0 ? 1 : 0) + (outputs >= 0 ? 2 : 0) + (coded.scales >= 0 ? 4 : 0), made >= 0, coded.packed);
     return true;
 }
 

@@ -28,6 +28,16 @@ enum {
 // Packed rows of x at a time.
 #define PACKED_BYTES ((int64_t)48 << 20)
 
+static int64_t bytes_of(enum dtype t, int64_t n)
+{
+    return n * dtype_bits(t) / 8;
+}
+
+static const char *weight_at(const struct panel *p, int64_t row, int64_t column)
+{
+    return (const char *)p->w + bytes_of(p->w_type, row * p->k + column);
+}
+
 ISA_TARGET("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx512vnni,fma")
 #include "kernels/turn_groups.h"
 
@@ -131,28 +141,50 @@ static void finish_row(const struct panel *p, const int32_t *sums, uint32_t rais
     }
 }
 
-// Codes as bf16, which holds all of them.
-ISA_INLINE __m512i widen(const int8_t *codes)
+// 32 codes times their scale as bf16; without one, which is 1, nothing is lost.
+ISA_INLINE __m512i widen(const int8_t *codes, bool scaled, float scale)
 {
     __m512 low = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)codes)));
     __m512 high = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(codes + LANES))));
+    if (scaled) {
+        low = _mm512_mul_ps(low, _mm512_set1_ps(scale));
+        high = _mm512_mul_ps(high, _mm512_set1_ps(scale));
+    }
     return (__m512i)_mm512_cvtne2ps_pbh(high, low);
 }
 
-// `groups` groups (a multiple of 16) of n rows of weights, `from` apart in bytes, to [groups, 16] of a panel.
-static void pack_weights(const struct panel *p, const char *from, int64_t stride, int64_t n, int64_t groups,
-                         int32_t *to)
+// The same of codes in nibbles: each looks up which of the 16 products it is.
+ISA_INLINE __m512i widen_nibbles(const char *bytes, float scale)
 {
-    bool codes = p->x_type == DT_S8 || p->quantise, narrow = p->w_type == DT_S8 && !codes;
-    int64_t step = narrow ? 2 * LANES : 4 * LANES; // bytes of 16 groups
-    for (int64_t g = 0; g < groups; g += LANES, from += step) {
+    const __m512 codes = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1);
+    __m512 products = _mm512_mul_ps(codes, _mm512_set1_ps(scale));
+    __m512i table = (__m512i)_mm512_cvtne2ps_pbh(products, products); // twice, for an index has five bits
+    __m512i b = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)bytes));
+    return _mm512_permutexvar_epi16(_mm512_or_si512(b, _mm512_slli_epi32(b, 12)), table); // low word: low nibble
+}
+
+// The weights of 16 groups at `row` as they are multiplied.
+ISA_INLINE __m512i take_weights(const struct panel *p, bool codes, const char *row, float scale)
+{
+    if (codes)
+        return _mm512_xor_si512(_mm512_loadu_si512(row), _mm512_set1_epi8((char)0x80));
+    if (p->w_type == DT_S4)
+        return widen_nibbles(row, scale);
+    return p->w_type == DT_S8 ? widen((const int8_t *)row, p->groups != NULL, scale) : _mm512_loadu_si512(row);
+}
+
+// `groups` groups (a multiple of 16) of n rows of weights, from that row and column on, to [groups, 16] of a panel.
+static void pack_weights(const struct panel *p, int64_t row, int64_t column, int64_t n, int64_t groups, int32_t *to)
+{
+    bool codes = p->x_type == DT_S8 || p->quantise;
+    int64_t columns = (codes ? 4 : 2) * LANES, scales = p->groups ? p->k / p->group : 0; // of 16 groups; of a row
+    for (int64_t g = 0; g < groups; g += LANES, column += columns) {
+        const char *from = weight_at(p, row, column);
+        const float *scale = p->groups ? p->groups + row * scales + column / p->group : NULL;
         __m512i r[LANES];
-        for (int i = 0; i < LANES; i++) {
-            const void *row = from + i * stride;
-            r[i] = i >= n ? _mm512_setzero_si512() : narrow ? widen(row) : _mm512_loadu_si512(row);
-            if (codes)
-                r[i] = _mm512_xor_si512(r[i], _mm512_set1_epi8((char)0x80));
-        }
+        for (int i = 0; i < LANES; i++)
+            r[i] = i < n ? take_weights(p, codes, from + bytes_of(p->w_type, i * p->k), scale ? scale[i * scales] : 1)
+                         : _mm512_setzero_si512();
         turn_groups(r);
         ISA_UNROLL
         for (int i = 0; i < LANES; i++)
@@ -232,7 +264,7 @@ static void prepare(void *context, size_t from, size_t to)
     char *room = take(r, &piece);
     for (size_t i = from; i < to; i++) {
         int64_t row = (int64_t)i * LANES, n = least(r->rows - row, LANES), stride = 4 * r->groups;
-        int64_t bytes = p->k * dtype_bits(p->x_type) / 8;
+        int64_t bytes = bytes_of(p->x_type, p->k);
         const char *x = (const char *)p->x + (r->first + row) * bytes;
         if (p->quantise) {
             for (int64_t k = 0; k < n; k++)
@@ -264,18 +296,16 @@ static void multiply_strip(const struct run *r, char *room, int64_t first, int64
     // The strip that this thread will have next, more or less.
     int64_t later = first + r->threads * STRIP;
     const struct panel *p = r->p;
-    int64_t width = p->w_type == DT_BF16 ? 2 : 1, per_group = p->w_type == DT_S8 && !r->codes ? 2 : 4;
+    int64_t row_bytes = bytes_of(p->w_type, p->k), columns = r->codes ? 4 : 2,
+            ahead_bytes = bytes_of(p->w_type, LANES * columns);
     int32_t *w = (int32_t *)(void *)room, *all = w + STRIP * GROUPS;
     for (int64_t g = 0; g < r->groups; g += GROUPS) {
         int64_t groups = least(r->groups - g, GROUPS);
         bool last = g + groups == r->groups;
-        const char *next =
-            (const char *)p->w + (last ? later * p->k * width : first * p->k * width + (g + groups) * per_group);
+        const char *next = last ? weight_at(p, later, 0) : weight_at(p, first, (g + groups) * columns);
         int64_t ahead = last ? least(p->n - later, n) : n;
-        for (int64_t o = 0; o < multiple(n, OUTPUTS); o += LANES) {
-            const char *from = (const char *)p->w + (first + o) * p->k * width + g * per_group;
-            pack_weights(p, from, p->k * width, n - o, groups, w + o / OUTPUTS * OUTPUTS * groups + o % OUTPUTS);
-        }
+        for (int64_t o = 0; o < multiple(n, OUTPUTS); o += LANES)
+            pack_weights(p, first + o, g * columns, n - o, groups, w + o / OUTPUTS * OUTPUTS * groups + o % OUTPUTS);
         for (int64_t row = 0; row < r->rows; row += ROWS) {
             const int32_t *x = r->x + g * r->padded + row * groups;
             for (int64_t o = 0; o < n; o += OUTPUTS) {
@@ -283,9 +313,8 @@ static void multiply_strip(const struct run *r, char *room, int64_t first, int64
                 int32_t *sums = all + (r->groups > GROUPS ? (row * PANELS + o / OUTPUTS * ROWS) * OUTPUTS : 0);
                 bool fetch = ahead-- > 0;
                 (r->codes ? multiply_codes : multiply_pairs)(sums, g > 0, x, w + o * groups, groups,
-                                                             fetch ? next : (const char *)x,
-                                                             fetch ? LANES * per_group : 0);
-                next += p->k * width;
+                                                             fetch ? next : (const char *)x, fetch ? ahead_bytes : 0);
+                next += row_bytes;
                 if (last)
                     finish_tile(r, sums, row, first + o, n - o);
             }
@@ -308,7 +337,8 @@ bool panel_takes(const struct panel *p)
     bool codes = p->x_type == DT_S8 || p->quantise;
     return isa_in_force() >= ISA_AVX512_BF16 && (!codes || __builtin_cpu_supports("avx512vnni")) &&
            p->m >= LEAST_ROWS && p->n >= OUTPUTS && p->k > 0 && p->k % (codes ? 64 : 32) == 0 &&
-           strcmp(onednn_isa(), "amx") != 0; // whose tiles are faster, and not ours
+           (!p->groups || p->group % (2 * LANES) == 0) && // what is packed at a time has one scale
+           strcmp(onednn_isa(), "amx") != 0;              // whose tiles are faster, and not ours
 }
 
 int panel_multiply(const struct panel *p, struct threads *pool, struct error *err)

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // assay.product: out [..., n] = x [..., k] by a matrix, as oneDNN multiplies, and what often stands behind it.
-//   operands    x; w [n, k] when the attribute rows_are_outputs is 1, else [k, n]; with bit 1 of the attribute `scales`
-//               a factor per row of x, f32 [...]; with bit 2 one per output, f32 [n]
+//   operands    x; w [n, k] when the attribute rows_are_outputs is 1, else [k, n]; with bit 4 of the attribute `scales`
+//               a scale per group of columns of each row of w, f32 [n, groups]; with bit 1 a factor per row of x, f32
+//               [...]; with bit 2 one per output, f32 [n]
 //               with bit 1 of the attribute `adds` a gate, f32 [n] or [batch, n] of x [batch, tokens, k]; with bit 2 a
 //               residual of out's shape, bf16 or f32; no gate without a residual
-//   types       x and w bf16, f32 or s8 alike, or x bf16 and w s8 (its codes are widened, a strip of them at a time);
-//               out bf16 or f32, or s32 of s8 without scales
+//   types       x and w bf16, f32 or s8 alike, or x bf16 and w codes (widened, a strip of them at a time): s8, or with
+//               the attribute `packed` 1 u8 [n, k/2], two codes in every byte, low nibble first; out bf16 or f32, or
+//               s32 of s8 without scales. Codes times their scale are rounded to bf16
 //   quantise    an attribute: 1 when x, bf16 or f32, becomes codes of s8 by the largest magnitude of each row, whose
 //               factor is then the row's
 //   rounded     an attribute: 1 when sums become bf16 before they are gated and added
@@ -22,6 +24,7 @@
 
 #define SCALE_ROWS    1
 #define SCALE_OUTPUTS 2
+#define SCALE_GROUPS  4
 #define ADD_GATE      1
 #define ADD_RESIDUAL  2
 // Sums that are still to be scaled, and widened codes, are made in strips of outputs that stay in a second-level
@@ -34,6 +37,8 @@ struct product {
     struct onednn_product p; // of the whole
     const void *x, *w;
     const float *rows, *outputs; // factors, NULL without
+    const float *groups;         // scales of codes of w, NULL without; one for so many columns:
+    int64_t group;
     struct addition added;
     bool quantise;
     void *out;
@@ -74,13 +79,16 @@ static void scale_rows(void *context, size_t from, size_t to)
     }
 }
 
-// Rows from..to of the strip of weights: s8 to bf16, which holds all codes.
+// Rows from..to of the strip of weights: codes to bf16.
 static void widen_rows(void *context, size_t from, size_t to)
 {
     const struct product *c = context;
-    for (size_t row = from; row < to; row++)
-        c->loops.widen((const int8_t *)c->w + ((size_t)c->first + row) * (size_t)c->p.k, c->p.k,
-                       (uint16_t *)c->widened + row * (size_t)c->p.k);
+    for (size_t row = from; row < to; row++) {
+        int64_t at = c->first + (int64_t)row, k = c->p.k;
+        c->loops.widen((const char *)c->w + bytes_of(c->p.w, at * k), c->p.w, k,
+                       c->groups ? c->groups + at * (k / c->group) : NULL, c->group,
+                       (uint16_t *)c->widened + row * (size_t)k);
+    }
 }
 
 // ---- strips
@@ -123,7 +131,8 @@ static void quantise_rows(void *context, size_t from, size_t to)
 static int run_strips(struct product *c, struct threads *pool, struct error *err)
 {
     const struct onednn_product *p = &c->p;
-    bool scaled = c->rows || c->outputs || c->quantise || c->added.residual, widened = p->w == DT_S8 && p->x == DT_BF16;
+    bool scaled = c->rows || c->outputs || c->quantise || c->added.residual,
+         widened = p->w != DT_BF16 && p->x == DT_BF16;
     int64_t strip = p->n;
     if (scaled || widened) {
         int64_t row = 4 * (scaled ? p->m : 0) + 2 * (widened ? p->k : 0);
@@ -166,6 +175,8 @@ static int run_product(void *context, struct threads *pool, struct error *err)
                                 .x_type = c->quantise ? c->wide_type : p->x,
                                 .w_type = p->w,
                                 .quantise = c->quantise,
+                                .groups = c->groups,
+                                .group = c->group,
                                 .rows = c->rows,
                                 .outputs = c->outputs,
                                 .added = c->added,
@@ -189,7 +200,7 @@ static bool types_fit(enum dtype x, enum dtype w, enum dtype out, bool scaled)
         return w == DT_S8 && (scaled ? out == DT_F32 || out == DT_BF16 : out == DT_S32);
     if (x == DT_F32)
         return w == DT_F32 && out == DT_F32;
-    return x == DT_BF16 && (w == DT_BF16 || w == DT_S8) && (out == DT_F32 || out == DT_BF16);
+    return x == DT_BF16 && (w == DT_BF16 || w == DT_S8 || w == DT_S4) && (out == DT_F32 || out == DT_BF16);
 }
 
 static bool is_vector(const struct tensor *t, int64_t n)
@@ -231,12 +242,14 @@ static int open_product(void *kernel, const struct frame *f, struct error *err)
     memset(c, 0, sizeof *c);
     if (x->rank < 1 || w->rank != 2 || out->rank < 1)
         return error_set(err, ERR_INTERNAL, "product", "of ranks %d and %d", x->rank, w->rank);
+    bool packed = frame_integer(f, "packed", 0) != 0;
+    enum dtype type = packed && w->dtype == DT_U8 ? DT_S4 : w->dtype;
     int64_t k = x->dims[x->rank - 1], n = w->dims[rows_are_outputs ? 0 : 1], m = 1;
     for (int i = 0; i < x->rank - 1; i++)
         m *= x->dims[i];
     c->p = (struct onednn_product){.m = m, .k = k, .n = n, .x_stride = k, .out_stride = n};
     c->p.w_stride = rows_are_outputs ? k : n;
-    c->p.x = x->dtype, c->p.w = w->dtype, c->p.out = c->out_type = out->dtype;
+    c->p.x = x->dtype, c->p.w = type, c->p.out = c->out_type = out->dtype;
     c->p.w_rows_are_outputs = rows_are_outputs;
     c->x = f->args[0].data, c->w = f->args[1].data, c->out = f->result.data;
     if (quantise && frame_is_float(x->dtype)) {
@@ -244,11 +257,18 @@ static int open_product(void *kernel, const struct frame *f, struct error *err)
         c->wide = c->x, c->wide_type = x->dtype;
         c->p.x = DT_S8;
     }
-    bool fits = w->dims[rows_are_outputs ? 1 : 0] == k && shape_elements(out) == m * n &&
-                types_fit(c->p.x, w->dtype, out->dtype, scales != 0 || quantise) && c->quantise == quantise &&
-                f->n_args == 2 + (scales & SCALE_ROWS ? 1 : 0) + (scales & SCALE_OUTPUTS ? 1 : 0) +
-                                 (adds & ADD_GATE ? 1 : 0) + (adds & ADD_RESIDUAL ? 1 : 0) &&
-                (rows_are_outputs || c->p.x == w->dtype);
+    bool fits = w->dims[rows_are_outputs ? 1 : 0] * (packed ? 2 : 1) == k && shape_elements(out) == m * n &&
+                types_fit(c->p.x, type, out->dtype, scales != 0 || quantise) && c->quantise == quantise &&
+                packed == (type == DT_S4) &&
+                f->n_args == 2 + __builtin_popcountll((uint64_t)scales) + __builtin_popcountll((uint64_t)adds) &&
+                (rows_are_outputs || c->p.x == type);
+    if (fits && scales & SCALE_GROUPS) {
+        const struct shape *groups = &f->args[at].shape;
+        fits = groups->dtype == DT_F32 && groups->rank == 2 && groups->dims[0] == n && groups->dims[1] > 0 &&
+               k % groups->dims[1] == 0 && k > 0 && c->p.x == DT_BF16 && type != DT_BF16;
+        c->group = fits ? k / groups->dims[1] : 0;
+        c->groups = f->args[at++].data;
+    }
     if (fits && scales & SCALE_ROWS) {
         fits = is_vector(&f->args[at], m);
         c->rows = f->args[at++].data;
@@ -266,7 +286,7 @@ static int open_product(void *kernel, const struct frame *f, struct error *err)
 
 XLA_FFI_Error *kernel_product(XLA_FFI_CallFrame *call)
 {
-    static const struct frame_work work = {"kernel: product", 2, 6, open_product, run_product};
+    static const struct frame_work work = {"kernel: product", 2, 7, open_product, run_product};
     struct product c;
     return frame_run(call, &work, &c);
 }

@@ -53,8 +53,9 @@ struct row_loops {
     // n scaled sums of that row, from that column on, and what is added to them; to bf16 or f32.
     void (*add)(const struct addition *a, int64_t row, int64_t column, int64_t n, const float *sums, void *out,
                 enum dtype to);
-    // Codes to bf16, which holds all of them.
-    void (*widen)(const int8_t *codes, int64_t n, uint16_t *out);
+    // n codes, s8 or s4 (two to a byte, the low nibble first), to bf16, which holds all of them; with scales, one for
+    // every `group` of them, times those in f32, rounded once.
+    void (*widen)(const void *codes, enum dtype t, int64_t n, const float *scales, int64_t group, uint16_t *out);
     // n values of bf16 or f32 to codes of -127 to 127; returns their factor, the largest magnitude over 127: 1 of
     // zeros, NaN where one is no number. The same bits by every set, those of the plain program.
     float (*quantise)(const void *x, enum dtype t, int64_t n, int8_t *codes);

@@ -119,6 +119,7 @@ static void NAME(rotary_head)(const struct rotary_rule *r, const float *cosine, 
 // ---- products of codes
 
 typedef int8_t NAME(codes) __attribute__((vector_size(LANES)));
+typedef uint8_t NAME(bytes) __attribute__((vector_size(LANES)));
 
 ISA_INLINE void NAME(scale_some)(const void *sums, enum dtype t, int64_t at, int64_t n, float factor,
                                  const float *factors, void *out, enum dtype to)
@@ -161,20 +162,62 @@ static void NAME(scale_row)(const void *sums, enum dtype t, int64_t n, float fac
         NAME(scale_some)(sums, t, n / LANES * LANES, n % LANES, factor, factors, out, to);
 }
 
-static void NAME(widen_row)(const int8_t *codes, int64_t n, uint16_t *out)
+// Some codes to bf16, times a scale. Without one nothing is lost: they have eight bits.
+ISA_INLINE void NAME(widen_some)(const int8_t *codes, int64_t n, bool scaled, float scale, uint16_t *out)
 {
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) {
         NAME(codes) c;
         memcpy(&c, codes + i, sizeof c);
         NAME(floats) v = __builtin_convertvector(__builtin_convertvector(c, NAME(ints)), NAME(floats));
+        if (scaled) {
+            v *= scale;
+            NAME(store_bf16)(out + i, &v);
+            continue;
+        }
         NAME(words) w;
         memcpy(&w, &v, sizeof w);
-        NAME(halves) h = __builtin_convertvector(w >> 16, NAME(halves)); // eight bits: nothing is lost
+        NAME(halves) h = __builtin_convertvector(w >> 16, NAME(halves));
         memcpy(out + i, &h, sizeof h);
     }
     for (; i < n; i++)
-        out[i] = bf16_from_f32(codes[i]);
+        out[i] = bf16_from_f32(scaled ? (float)codes[i] * scale : (float)codes[i]);
+}
+
+// n codes, an even number, out of their nibbles.
+ISA_INLINE void NAME(unpack_some)(const uint8_t *bytes, int64_t n, int8_t *codes)
+{
+    int64_t i = 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        NAME(bytes) b;
+        memcpy(&b, bytes + i / 2, sizeof b);
+        NAME(halves) h = __builtin_convertvector(b, NAME(halves));
+        h = (h | h << 4) & 0x0f0f; // a nibble in each byte, the low one first
+        h |= (h & 0x0808) * 0x1e;  // whose sign goes on in its high one
+        memcpy(codes + i, &h, sizeof h);
+    }
+    for (; i < n; i++)
+        codes[i] = (int8_t)((((bytes[i / 2] >> (i % 2 * 4)) & 15) ^ 8) - 8);
+}
+
+static void NAME(widen_row)(const void *codes, enum dtype t, int64_t n, const float *scales, int64_t group,
+                            uint16_t *out)
+{
+    int8_t piece[256];
+    for (int64_t i = 0, some; i < n; i += some) {
+        const int8_t *c = (const int8_t *)codes + i;
+        some = n - i < (int64_t)sizeof piece ? n - i : (int64_t)sizeof piece;
+        if (t == DT_S4) {
+            NAME(unpack_some)((const uint8_t *)codes + i / 2, some, piece);
+            c = piece;
+        }
+        if (!scales)
+            NAME(widen_some)(c, some, false, 1, out + i);
+        for (int64_t at = i, left; scales && at < i + some; at += left) { // what is of one group
+            left = group - at % group < i + some - at ? group - at % group : i + some - at;
+            NAME(widen_some)(c + (at - i), left, true, scales[at / group], out + at);
+        }
+    }
 }
 
 ISA_INLINE void NAME(add_some)(const void *residual, enum dtype t, enum dtype between, const float *gate, int64_t i,

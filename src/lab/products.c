@@ -42,6 +42,8 @@ static int product_of(const struct hlo_module *m, const struct hlo_instruction *
                  holds(target, "conv");
     if (holds(target, "assay.product") && holds(a.backend_config, "quantise = 1 ")) // and then multiplies codes
         p->lhs = p->rhs;
+    if (holds(target, "assay.product") && holds(a.backend_config, "packed = 1 ")) // two codes to a byte
+        p->rhs = DT_S4;
     return 0;
 }
 

@@ -43,10 +43,10 @@ static size_t computation(struct str *s, const char *name, int64_t id)
     return at;
 }
 
-// Two computations, products of four kinds and a call of a library that is none.
+// Two computations, products of five kinds and a call of a library that is none.
 static void example(struct str *s, bool packed)
 {
-    const uint64_t ab[2] = {7, 8}, ba[2] = {2, 1}, quantised[2] = {1, 12};
+    const uint64_t ab[2] = {7, 8}, ba[2] = {2, 1}, quantised[2] = {1, 12}, nibbles[2] = {1, 15};
     size_t module = pb_begin(s, 1);
     pb_put_string(s, 1, "module");
     pb_put_string(s, 2, "main");
@@ -71,6 +71,10 @@ static void example(struct str *s, bool packed)
                 packed);
     instruction(s, "custom-call", DT_BF16, 14, quantised, 2, "assay.product", "{scales = 0 : i64, quantise = 0 : i64}",
                 packed);
+    // And one that takes two of them out of every byte.
+    instruction(s, "parameter", DT_U8, 15, NULL, 0, NULL, NULL, packed);
+    instruction(s, "custom-call", DT_BF16, 16, nibbles, 2, "assay.product", "{scales = 4 : i64, packed = 1 : i64}",
+                packed);
     pb_put_int(s, 6, 6);
     pb_end(s, second);
     pb_end(s, module);
@@ -84,11 +88,17 @@ TEST(lab_products_of_a_program)
         struct str s;
         str_init(&s);
         example(&s, packed);
-        REQUIRE(products_of_hlo(s.text, s.length, found) == 4);
+        REQUIRE(products_of_hlo(s.text, s.length, found) == 5);
         CHECK(found[0].lhs == DT_U8 && found[0].rhs == DT_S8 && found[0].result == DT_S32 && found[0].count == 3);
         CHECK(found[1].lhs == DT_F16 && found[1].rhs == DT_BF16 && found[1].result == DT_F32 && found[1].count == 2);
-        CHECK(found[2].count == 1 && found[3].count == 1 && found[2].rhs == DT_S8 && found[3].rhs == DT_S8);
-        CHECK((found[2].lhs == DT_S8) != (found[3].lhs == DT_S8)); // the one quantises, the other does not
+        int s8_by_s8 = 0, bf16_by_s8 = 0, bf16_by_s4 = 0; // the first quantises, the others do not
+        for (int i = 2; i < 5; i++) {
+            CHECK(found[i].count == 1);
+            s8_by_s8 += found[i].lhs == DT_S8 && found[i].rhs == DT_S8;
+            bf16_by_s8 += found[i].lhs == DT_BF16 && found[i].rhs == DT_S8;
+            bf16_by_s4 += found[i].lhs == DT_BF16 && found[i].rhs == DT_S4;
+        }
+        CHECK(s8_by_s8 == 1 && bf16_by_s8 == 1 && bf16_by_s4 == 1);
         str_release(&s);
     }
 }
