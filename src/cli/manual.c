@@ -251,7 +251,7 @@ static const struct {
     const char *name, *meaning;
 } variables[] = {
     {"ASSAY_ISA",
-     "the instruction set of conversions and quantisation: portable, neon, avx2, avx512 or avx512_bf16; the "
+     "the instruction set of conversions and quantisation: portable, neon, avx2, avx512, avx512_bf16 or amx; the "
      "best that the CPU has when not set, or when it lacks the one named. Results do not depend on it"},
     {"ASSAY_PLUGIN_PATH",
      "folders, parted by colons, in which PJRT plugins are looked for, and the plugins themselves"},

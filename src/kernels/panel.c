@@ -2,6 +2,9 @@
 // Tiles of 8 rows by 48 outputs: 24 vectors of sums, for which every vector of weights is read once and every group of
 // x (two bf16, four codes) is spread over a vector once. VPDPBUSD takes unsigned by signed: weights are raised by 128
 // as they are packed, and 128 times the sum of a row of x is taken off its sums.
+//
+// With AMX the same strips meet squares of 32 rows by 32 outputs, two tiles by two, for which four tiles are read for
+// every four products; codes are signed there.
 #include "kernels/panel.h"
 
 #include <stdatomic.h>
@@ -15,12 +18,17 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
+#include "kernels/tiles.h"
+
 enum {
     LANES = 16,
-    ROWS = 8,     // of a tile
-    OUTPUTS = 48, // of a tile: three vectors
-    PANELS = 4,   // of a strip
-    GROUPS = 512  // of the inner dimension at a time: a strip is 384 KB, the next one, too; 8 rows of x are 16 KB
+    ROWS = 8,          // of a tile
+    OUTPUTS = 48,      // of a tile: three vectors
+    PANELS = 4,        // of a strip
+    GROUPS = 512,      // of the inner dimension at a time: a strip is 384 KB, the next one, too; 8 rows of x are 16 KB
+    TILE_ROWS = 32,    // with AMX: two tiles of x
+    TILE_OUTPUTS = 32, // and two of weights
+    TILE = LANES * LANES
 };
 #define STRIP (PANELS * OUTPUTS)
 // With fewer rows weights come from memory slower than they are multiplied, and packing is an effort.
@@ -163,18 +171,19 @@ ISA_INLINE __m512i widen_nibbles(const char *bytes, float scale)
     return _mm512_permutexvar_epi16(_mm512_or_si512(b, _mm512_slli_epi32(b, 12)), table); // low word: low nibble
 }
 
-// The weights of 16 groups at `row` as they are multiplied.
-ISA_INLINE __m512i take_weights(const struct panel *p, bool codes, const char *row, float scale)
+// The weights of 16 groups at `row` as they are multiplied: codes by codes, raised or not, or bf16.
+ISA_INLINE __m512i take_weights(const struct panel *p, bool codes, bool raise, const char *row, float scale)
 {
     if (codes)
-        return _mm512_xor_si512(_mm512_loadu_si512(row), _mm512_set1_epi8((char)0x80));
+        return _mm512_xor_si512(_mm512_loadu_si512(row), _mm512_set1_epi8(raise ? (char)0x80 : 0));
     if (p->w_type == DT_S4)
         return widen_nibbles(row, scale);
     return p->w_type == DT_S8 ? widen((const int8_t *)row, p->groups != NULL, scale) : _mm512_loadu_si512(row);
 }
 
 // `groups` groups (a multiple of 16) of n rows of weights, from that row and column on, to [groups, 16] of a panel.
-static void pack_weights(const struct panel *p, int64_t row, int64_t column, int64_t n, int64_t groups, int32_t *to)
+static void pack_weights(const struct panel *p, bool raise, int64_t row, int64_t column, int64_t n, int64_t groups,
+                         int32_t *to)
 {
     bool codes = p->x_type == DT_S8 || p->quantise;
     int64_t columns = (codes ? 4 : 2) * LANES, scales = p->groups ? p->k / p->group : 0; // of 16 groups; of a row
@@ -183,7 +192,8 @@ static void pack_weights(const struct panel *p, int64_t row, int64_t column, int
         const float *scale = p->groups ? p->groups + row * scales + column / p->group : NULL;
         __m512i r[LANES];
         for (int i = 0; i < LANES; i++)
-            r[i] = i < n ? take_weights(p, codes, from + bytes_of(p->w_type, i * p->k), scale ? scale[i * scales] : 1)
+            r[i] = i < n ? take_weights(p, codes, raise, from + bytes_of(p->w_type, i * p->k),
+                                        scale ? scale[i * scales] : 1)
                          : _mm512_setzero_si512();
         turn_groups(r);
         ISA_UNROLL
@@ -217,13 +227,80 @@ static uint32_t raised_by(const int8_t *codes, int64_t n)
     return 128 * (uint32_t)_mm512_reduce_add_epi32(sum); // sums are modulo 2^32, too
 }
 
+// The same 16 rows of x as tiles [16, 16 groups], one after the other.
+static void lay_rows(const char *from, int64_t stride, int64_t n, int64_t groups, int32_t *to)
+{
+    for (int64_t g = 0; g < groups; g += LANES, from += 4 * LANES, to += TILE) {
+        for (int i = 0; i < LANES; i++)
+            _mm512_store_si512(to + i * LANES, i < n ? _mm512_loadu_si512(from + i * stride) : _mm512_setzero_si512());
+    }
+}
+
+ISA_TARGET_END
+
+ISA_TARGET("avx512f,amx-tile,amx-bf16,amx-int8")
+
+// As multiply_tile, of 32 rows of x, a[0] and a[1], and 32 outputs, b[0] and b[1]; fetches from two places.
+ISA_INLINE void multiply_square(bool codes, int32_t *sums, bool before, const int32_t *const a[2],
+                                const int32_t *const b[2], int64_t groups, const char *next, int64_t step,
+                                int64_t apart)
+{
+    enum { LOW = LANES * TILE_OUTPUTS };
+    if (before) {
+        _tile_loadd(0, sums, 4 * TILE_OUTPUTS);
+        _tile_loadd(1, sums + LANES, 4 * TILE_OUTPUTS);
+        _tile_loadd(2, sums + LOW, 4 * TILE_OUTPUTS);
+        _tile_loadd(3, sums + LOW + LANES, 4 * TILE_OUTPUTS);
+    } else {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    }
+    for (int64_t g = 0; g < groups; g += LANES, next += step) {
+        _tile_loadd(4, a[0] + g * LANES, 4 * LANES);
+        _tile_loadd(6, b[0] + g * OUTPUTS, 4 * OUTPUTS);
+        _tile_loadd(7, b[1] + g * OUTPUTS, 4 * OUTPUTS);
+        _tile_loadd(5, a[1] + g * LANES, 4 * LANES);
+        _mm_prefetch(next, _MM_HINT_T1);
+        _mm_prefetch(next + apart, _MM_HINT_T1);
+        if (codes) {
+            _tile_dpbssd(0, 4, 6);
+            _tile_dpbssd(1, 4, 7);
+            _tile_dpbssd(2, 5, 6);
+            _tile_dpbssd(3, 5, 7);
+        } else {
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_dpbf16ps(1, 4, 7);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+        }
+    }
+    _tile_stored(0, sums, 4 * TILE_OUTPUTS);
+    _tile_stored(1, sums + LANES, 4 * TILE_OUTPUTS);
+    _tile_stored(2, sums + LOW, 4 * TILE_OUTPUTS);
+    _tile_stored(3, sums + LOW + LANES, 4 * TILE_OUTPUTS);
+}
+
+static void square_codes(int32_t *sums, bool before, const int32_t *const a[2], const int32_t *const b[2],
+                         int64_t groups, const char *next, int64_t step, int64_t apart)
+{
+    multiply_square(true, sums, before, a, b, groups, next, step, apart);
+}
+
+static void square_pairs(int32_t *sums, bool before, const int32_t *const a[2], const int32_t *const b[2],
+                         int64_t groups, const char *next, int64_t step, int64_t apart)
+{
+    multiply_square(false, sums, before, a, b, groups, next, step, apart);
+}
+
 ISA_TARGET_END
 
 // ---- the whole
 
 struct run {
     const struct panel *p;
-    bool codes;
+    bool codes, tiles;
     int64_t groups; // of k
     int64_t threads;
     int64_t first, rows; // of x, at hand
@@ -271,22 +348,55 @@ static void prepare(void *context, size_t from, size_t to)
                 r->factors[row + k] = r->loops.quantise(x + k * bytes, p->x_type, p->k, (int8_t *)room + k * p->k);
             x = room;
         }
-        for (int64_t k = 0; k < n && r->codes; k++)
+        for (int64_t k = 0; k < n && r->codes && !r->tiles; k++)
             r->raised[row + k] = raised_by((const int8_t *)x + k * stride, p->k);
         for (int64_t g = 0; g < r->groups; g += GROUPS) {
             int64_t groups = least(r->groups - g, GROUPS);
-            pack_rows(x + 4 * g, stride, n, groups, r->x + g * r->padded + row * groups, ROWS * groups);
+            int32_t *packed = r->x + g * r->padded + row * groups;
+            if (r->tiles)
+                lay_rows(x + 4 * g, stride, n, groups, packed);
+            else
+                pack_rows(x + 4 * g, stride, n, groups, packed, ROWS * groups);
         }
     }
     atomic_flag_clear(&r->taken[piece]);
 }
 
-static void finish_tile(const struct run *r, const int32_t *sums, int64_t row, int64_t output, int64_t n)
+// Of n outputs, `wide` at most, which are what sums of neighbouring rows are apart.
+static void finish_tile(const struct run *r, const int32_t *sums, int64_t row, int64_t rows, int64_t output, int64_t n,
+                        int64_t wide)
 {
     const struct panel *p = r->p;
-    for (int64_t k = row; k < least(row + ROWS, r->rows); k++, sums += OUTPUTS) {
+    n = least(n, wide);
+    for (int64_t k = row; k < least(row + rows, r->rows); k++, sums += wide) {
         const float *factor = p->quantise ? &r->factors[k] : p->rows ? &p->rows[r->first + k] : NULL;
-        finish_row(p, sums, r->codes ? r->raised[k] : 0, factor, r->first + k, output, n);
+        finish_row(p, sums, r->codes && !r->tiles ? r->raised[k] : 0, factor, r->first + k, output, n);
+    }
+}
+
+// All rows by a packed strip of n outputs, from group g on. Of the rows of weights that come next `ahead` are fetched.
+static void multiply_squares(const struct run *r, const int32_t *w, int32_t *all, int64_t g, int64_t first, int64_t n,
+                             const char *next, int64_t ahead)
+{
+    const struct panel *p = r->p;
+    int64_t row_bytes = bytes_of(p->w_type, p->k), ahead_bytes = bytes_of(p->w_type, LANES * (r->codes ? 4 : 2));
+    int64_t groups = least(r->groups - g, GROUPS);
+    for (int64_t row = 0; row < r->rows; row += TILE_ROWS) {
+        const int32_t *x = r->x + g * r->padded + row * groups;
+        const int32_t *const a[2] = {x, x + LANES * groups};
+        for (int64_t o = 0; o < n; o += TILE_OUTPUTS) {
+            int32_t *sums = all + (r->groups > GROUPS ? row * STRIP + o * TILE_ROWS : 0);
+            const int32_t *b[2];
+            for (int i = 0; i < 2; i++)
+                b[i] = w + (o + i * LANES) / OUTPUTS * OUTPUTS * groups + (o + i * LANES) % OUTPUTS;
+            bool fetch = ahead > 0;
+            (r->codes ? square_codes : square_pairs)(sums, g > 0, a, b, groups, fetch ? next : (const char *)x,
+                                                     fetch ? ahead_bytes : 0, fetch && ahead > 1 ? row_bytes : 0);
+            next += 2 * row_bytes;
+            ahead -= 2;
+            if (g + groups == r->groups)
+                finish_tile(r, sums, row, TILE_ROWS, first + o, n - o, TILE_OUTPUTS);
+        }
     }
 }
 
@@ -305,7 +415,12 @@ static void multiply_strip(const struct run *r, char *room, int64_t first, int64
         const char *next = last ? weight_at(p, later, 0) : weight_at(p, first, (g + groups) * columns);
         int64_t ahead = last ? least(p->n - later, n) : n;
         for (int64_t o = 0; o < multiple(n, OUTPUTS); o += LANES)
-            pack_weights(p, first + o, g * columns, n - o, groups, w + o / OUTPUTS * OUTPUTS * groups + o % OUTPUTS);
+            pack_weights(p, r->codes && !r->tiles, first + o, g * columns, n - o, groups,
+                         w + o / OUTPUTS * OUTPUTS * groups + o % OUTPUTS);
+        if (r->tiles) {
+            multiply_squares(r, w, all, g, first, n, next, ahead);
+            continue;
+        }
         for (int64_t row = 0; row < r->rows; row += ROWS) {
             const int32_t *x = r->x + g * r->padded + row * groups;
             for (int64_t o = 0; o < n; o += OUTPUTS) {
@@ -316,7 +431,7 @@ static void multiply_strip(const struct run *r, char *room, int64_t first, int64
                                                              fetch ? next : (const char *)x, fetch ? ahead_bytes : 0);
                 next += row_bytes;
                 if (last)
-                    finish_tile(r, sums, row, first + o, n - o);
+                    finish_tile(r, sums, row, ROWS, first + o, n - o, OUTPUTS);
             }
         }
     }
@@ -327,8 +442,12 @@ static void multiply_strips(void *context, size_t from, size_t to)
     const struct run *r = context;
     size_t piece;
     char *room = take(r, &piece);
+    if (r->tiles)
+        tiles_begin();
     for (size_t i = from; i < to; i++)
         multiply_strip(r, room, (int64_t)i * STRIP, least(r->p->n - (int64_t)i * STRIP, STRIP));
+    if (r->tiles)
+        tiles_end();
     atomic_flag_clear(&r->taken[piece]);
 }
 
@@ -337,18 +456,19 @@ bool panel_takes(const struct panel *p)
     bool codes = p->x_type == DT_S8 || p->quantise;
     return isa_in_force() >= ISA_AVX512_BF16 && (!codes || __builtin_cpu_supports("avx512vnni")) &&
            p->m >= LEAST_ROWS && p->n >= OUTPUTS && p->k > 0 && p->k % (codes ? 64 : 32) == 0 &&
-           (!p->groups || p->group % (2 * LANES) == 0) && // what is packed at a time has one scale
-           strcmp(onednn_isa(), "amx") != 0;              // whose tiles are faster, and not ours
+           (!p->groups || p->group % (2 * LANES) == 0); // what is packed at a time has one scale
 }
 
 int panel_multiply(const struct panel *p, struct threads *pool, struct error *err)
 {
-    struct run r = {.p = p, .codes = p->x_type == DT_S8 || p->quantise, .loops = row_loops()};
+    struct run r = {
+        .p = p, .codes = p->x_type == DT_S8 || p->quantise, .tiles = isa_in_force() >= ISA_AMX, .loops = row_loops()};
+    const int64_t block = r.tiles ? TILE_ROWS : LANES;
     size_t threads = threads_count(pool);
     r.threads = (int64_t)threads;
     r.groups = p->k / (r.codes ? 4 : 2);
-    int64_t at_once = multiple(least(p->m, PACKED_BYTES / (4 * r.groups) + LANES), LANES);
-    size_t x = (size_t)(at_once * r.groups) * 4, sums = (size_t)(r.groups > GROUPS ? at_once : ROWS) * STRIP * 4;
+    int64_t at_once = multiple(least(p->m, PACKED_BYTES / (4 * r.groups) + block), block);
+    size_t x = (size_t)(at_once * r.groups) * 4, sums = (size_t)(r.groups > GROUPS ? at_once : block) * STRIP * 4;
     size_t strip = (size_t)STRIP * GROUPS * 4 + sums, rows = p->quantise ? (size_t)(LANES * p->k) : 0;
     r.room_bytes = (size_t)multiple((int64_t)(strip > rows ? strip : rows), 64);
     void *room;
@@ -364,7 +484,7 @@ int panel_multiply(const struct panel *p, struct threads *pool, struct error *er
         atomic_flag_clear(&r.taken[i]);
     for (r.first = 0; r.first < p->m; r.first += r.rows) {
         r.rows = least(p->m - r.first, at_once);
-        r.padded = multiple(r.rows, LANES);
+        r.padded = multiple(r.rows, block);
         onednn_for(pool, (size_t)(r.padded / LANES), 4, prepare, &r);
         onednn_for(pool, (size_t)((p->n + STRIP - 1) / STRIP), 1, multiply_strips, &r);
     }

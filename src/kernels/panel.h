@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with a matrix whose rows are outputs, where the CPU multiplies bf16 (AVX512_BF16) and codes (AVX512_VNNI)
-// itself: a strip of the matrix is put into the order that the instruction wants, widened where it is stored narrower,
-// stays in the second-level cache of the thread that did so, and meets all rows of x; the sums are scaled and rounded
-// where they are made.
+// Products with a matrix whose rows are outputs, where the CPU multiplies bf16 (AVX512_BF16, AMX) and codes
+// (AVX512_VNNI, AMX) itself: a strip of the matrix is put into the order that the instruction wants, widened where it
+// is stored narrower, stays in the second-level cache of the thread that did so, and meets all rows of x; the sums are
+// scaled and rounded where they are made.
 #ifndef KERNELS_PANEL_H
 #define KERNELS_PANEL_H
 

@@ -97,6 +97,7 @@ const struct block_kernels *block_kernels(void)
 {
     switch (isa_in_force()) {
 #if defined(__x86_64__)
+    case ISA_AMX:
     case ISA_AVX512_BF16:
     case ISA_AVX512:
         return &block_kernels_avx512;

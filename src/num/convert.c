@@ -20,6 +20,7 @@ const struct convert_kernels *convert_kernels(void)
 {
     switch (isa_in_force()) {
 #if defined(__x86_64__)
+    case ISA_AMX:
     case ISA_AVX512_BF16:
         return &convert_kernels_avx512_bf16;
     case ISA_AVX512:

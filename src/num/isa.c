@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[ISA_COUNT] = {"portable", "neon", "avx2", "avx512", "avx512_bf16"};
+static const char *const names[ISA_COUNT] = {"portable", "neon", "avx2", "avx512", "avx512_bf16", "amx"};
 
 const char *isa_name(enum isa i)
 {
@@ -15,6 +15,8 @@ const char *isa_name(enum isa i)
 #if defined(__x86_64__)
 
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 // Which registers the operating system saves (XCR0).
 static unsigned saved_registers(void)
@@ -29,11 +31,19 @@ static bool all(unsigned word, unsigned bits)
     return (word & bits) == bits;
 }
 
+// Tiles are 8 KB of registers, for which Linux makes room in a process only when it asks (since 5.16).
+static bool may_use_tiles(void)
+{
+    enum { REQUEST = 0x1023, TILE_DATA = 18 };
+    return syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+}
+
 bool isa_available(enum isa i)
 {
+    enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24, AMX_INT8 = 1 << 25, VNNI = 1 << 11 };
     if (i == ISA_PORTABLE)
         return true;
-    if (i != ISA_AVX2 && i != ISA_AVX512 && i != ISA_AVX512_BF16)
+    if (i == ISA_NEON || i >= ISA_COUNT)
         return false;
     unsigned a, b, c, d;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !all(c, bit_OSXSAVE | bit_AVX | bit_F16C | bit_FMA))
@@ -49,7 +59,10 @@ bool isa_available(enum isa i)
     if (i == ISA_AVX512)
         return true;
     // Leaf 7 gives in a the number of its subleaves.
-    return a7 >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d) && all(a, bit_AVX512BF16);
+    if (a7 < 1 || !__get_cpuid_count(7, 1, &a, &b, &c, &d) || !all(a, bit_AVX512BF16))
+        return false;
+    return i == ISA_AVX512_BF16 ||
+           (all(saved, 0x60000) && all(c7, VNNI) && all(d7, AMX_BF16 | AMX_TILE | AMX_INT8) && may_use_tiles());
 }
 
 #elif defined(__aarch64__)

@@ -11,10 +11,12 @@ enum isa {
     ISA_AVX2,        // AVX2, F16C, FMA
     ISA_AVX512,      // AVX-512 F, BW, DQ, VL (and the above)
     ISA_AVX512_BF16, // the above and VCVTNEPS2BF16
+    ISA_AMX,         // the above, VNNI, and tiles of bf16 and of codes
     ISA_COUNT
 };
 
-const char *isa_name(enum isa i); // "portable", "neon", "avx2", "avx512", "avx512_bf16"
+const char *isa_name(enum isa i); // "portable", "neon", "avx2", "avx512", "avx512_bf16",
+                                  // "amx"
 // Can this process run it? Asked of the CPU itself and not of base/host.h, which says what the machine has: under an
 // emulator or valgrind a process may be able to run less.
 bool isa_available(enum isa i);

@@ -7,6 +7,7 @@ const struct quant_kernels *quant_kernels(void)
 {
     switch (isa_in_force()) {
 #if defined(__x86_64__)
+    case ISA_AMX:
     case ISA_AVX512_BF16:
     case ISA_AVX512:
         return &quant_kernels_avx512;

@@ -226,7 +226,7 @@ static const struct kernels *kernels(void)
 {
 #ifdef __x86_64__
     enum isa isa = isa_in_force();
-    if (isa == ISA_AVX512 || isa == ISA_AVX512_BF16)
+    if (isa >= ISA_AVX512)
         return &avx512;
     if (isa == ISA_AVX2)
         return &avx2;

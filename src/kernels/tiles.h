@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tiles of AMX, for files that compile for x86-64 and include immintrin.h. All eight have 16 rows of 64 bytes: 16 f32
+// or s32, 32 bf16 or 64 codes.
+#ifndef KERNELS_TILES_H
+#define KERNELS_TILES_H
+
+#include "num/isa_target.h"
+
+ISA_TARGET("avx512f,amx-tile,amx-bf16,amx-int8")
+
+// A constant, since gcc 12 takes _tile_loadconfig to read the first 8 bytes and leaves out stores to the others.
+static const struct {
+    uint8_t palette, start, none[14];
+    uint16_t bytes[16];
+    uint8_t rows[16];
+} tiles_shape = {.palette = 1, .bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
+
+// Around all that a thread does with tiles; isa_in_force() is ISA_AMX, so the process may use them.
+static void tiles_begin(void)
+{
+    _tile_loadconfig(&tiles_shape);
+}
+
+static void tiles_end(void)
+{
+    _tile_release();
+}
+
+ISA_TARGET_END
+
+#endif
