@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WRITTEN 0x80u
+#define WRITTEN    0x80u
+#define LOAD_FLAGS (JSON_REJECT_DUPLICATES | JSON_DECODE_ANY)
 
 void jw_init(struct jw *w, struct str *out, bool compact)
 {
@@ -233,10 +234,60 @@ static const char *fault(const json_error_t *je)
     return strstr(je->text, "JSON_ALLOW_NUL") ? "\\u0000 is not allowed in a text" : je->text;
 }
 
+// The end of the number that begins at `at`.
+static const char *number_end(const char *at, const char *end)
+{
+    while (at < end && *at && strchr("+-.eE0123456789", *at))
+        at++;
+    return at;
+}
+
+static bool is_beyond_jansson(const char *digits, size_t n)
+{
+    char text[24];
+    uint64_t v;
+    snprintf(text, sizeof text, "%.*s", n < sizeof text ? (int)n : 0, digits);
+    return *text != '0' && parse_u64(text, &v) && v > INT64_MAX;
+}
+
+// Whether a colon follows: a key without quotes is a fault, which must stay one.
+static bool is_key(const char *at, const char *end)
+{
+    while (at < end && *at && strchr(" \t\r\n", *at))
+        at++;
+    return at < end && *at == ':';
+}
+
+// Where the only fault may be an integer that is too large: the same text with quotes around those up to 2^64-1.
+static json_t *parse_large(const char *text, size_t n, json_error_t *je)
+{
+    struct str quoted;
+    const char *end = text + n;
+    bool inside = false;
+    str_init(&quoted);
+    for (const char *at = text; at < end;) {
+        const char *next = inside || !strchr("0123456789-", *at) || !*at ? at + 1 : number_end(at, end);
+        bool large = !inside && is_beyond_jansson(at, (size_t)(next - at)) && !is_key(next, end);
+        if (*at == '"')
+            inside = !inside;
+        if (inside && *at == '\\' && next < end)
+            next++;
+        str_add(&quoted, large ? "\"" : "");
+        str_add_n(&quoted, at, (size_t)(next - at));
+        str_add(&quoted, large ? "\"" : "");
+        at = next;
+    }
+    json_t *root = quoted.failed ? NULL : json_loadb(str_text(&quoted), quoted.length, LOAD_FLAGS, je);
+    str_release(&quoted);
+    return root;
+}
+
 json_t *json_parse(const char *text, size_t n, const char *name, struct error *err)
 {
     json_error_t je;
-    json_t *root = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &je);
+    json_t *root = json_loadb(text, n, LOAD_FLAGS, &je);
+    if (!root && json_error_code(&je) == json_error_numeric_overflow)
+        root = parse_large(text, n, &je);
     size_t blanks = 0;
     while (!root && blanks < n && strchr(" \t\r\n", text[blanks]) && text[blanks])
         blanks++;
@@ -245,6 +296,15 @@ json_t *json_parse(const char *text, size_t n, const char *name, struct error *e
     else if (!root)
         error_set(err, ERR_INPUT, name, "not valid JSON at line %d, column %d: %s", je.line, je.column, fault(&je));
     return root;
+}
+
+bool json_is_uint64(const json_t *v, uint64_t *out)
+{
+    if (json_is_integer(v))
+        *out = (uint64_t)json_integer_value(v);
+    return json_is_integer(v) ? json_integer_value(v) >= 0
+                              : json_is_string(v) && is_beyond_jansson(json_string_value(v), json_string_length(v)) &&
+                                    parse_u64(json_string_value(v), out);
 }
 
 static int missing(const json_t *o, const char *key, const char *where, const char *kind, struct error *err)

@@ -51,9 +51,13 @@ void jw_kv_slice(struct jw *w, const char *key, struct slice s); // null for an 
 // number.
 void json_number(char out[32], double v);
 
-// Parses n bytes; duplicates are rejected, depth is limited by jansson. `name` is the file for the message.
+// Parses n bytes; duplicates are rejected, depth is limited by jansson. `name` is the file for the message. Integers
+// from 2^63 to 2^64-1, which JSON has and jansson has not, become texts of their digits: json_is_uint64.
 // Returns a new reference, or NULL with ERR_INPUT naming line and column.
 json_t *json_parse(const char *text, size_t n, const char *name, struct error *err);
+
+// Whether a value is a whole number from 0 to 2^64-1, or the text that json_parse makes of one beyond 2^63-1.
+bool json_is_uint64(const json_t *v, uint64_t *out);
 
 // Typed members of an object: 0, or ERR_INPUT naming `where` and the key. *_or give a default when the key is absent.
 int json_get_string(const json_t *o, const char *key, const char *where, const char **out, struct error *err);

@@ -70,7 +70,7 @@ static int read_options(struct cli *cli, struct stages_options *o, struct error 
                                 .batch = cli_given(cli, "batch") ? cli_int(cli, "batch", 1) : 1,
                                 .guidance = NAN};
     o->prompt = cli_string(cli, "prompt") ? cli_string(cli, "prompt") : "a cat on a window sill";
-    o->seed = (uint64_t)cli_int(cli, "seed", 0);
+    o->seed = cli_seed(cli);
     o->samples = cli_given(cli, "samples") ? cli_int(cli, "samples", 10) : 10;
     o->requests = cli_int(cli, "requests", 2);
     o->warmup = cli_int(cli, "warmup", -1);

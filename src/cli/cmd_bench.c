@@ -414,7 +414,7 @@ static int run(struct cli *cli, struct error *err)
     o->inputs = cli_string(cli, "inputs");
     o->samples = cli_int(cli, "samples", 30);
     o->warmup = cli_int(cli, "warmup", -1);
-    o->seed = (uint64_t)cli_int(cli, "seed", 0);
+    o->seed = cli_seed(cli);
     bool calibrates = cli_flag(cli, "calibrate");
     if (calibrates && cli_flag(cli, "trace"))
         return error_set(err, ERR_USAGE, "--trace",

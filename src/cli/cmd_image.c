@@ -166,7 +166,7 @@ static int run(struct cli *cli, struct error *err)
                   .guidance = cli_double(cli, "guidance", NAN),
                   .worker = cli_pipeline_worker(cli)},
         .prompt = cli->operands[0],
-        .seed = (uint64_t)cli_int(cli, "seed", 0),
+        .seed = cli_seed(cli),
         .output = cli_string(cli, OUT),
     };
     o.klein.worker.kernels = cli_wants_kernels(cli);

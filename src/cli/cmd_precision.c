@@ -16,7 +16,7 @@ static int read_options(struct cli *cli, struct precision_options *o, struct err
     o->n_suites = cli_strings(cli, "suite", &o->suites);
     o->tensor = cli_string(cli, "tensor");
     o->n_policies = cli_strings(cli, "policy", &o->policies);
-    o->seed = (uint64_t)cli_int(cli, "seed", 0);
+    o->seed = cli_seed(cli);
     o->seed_given = cli_given(cli, "seed");
     o->batch = cli_int(cli, "batch", 0);
     o->features = cli_int(cli, "features", 0);
@@ -104,11 +104,10 @@ static const struct option options[] = {
      .help =
          "keep the spans of a few warmed runs of each program (suite lab: of each timed one), and a profile of them"},
     {.name = "seed",
-     .kind = OPTION_INT,
+     .kind = OPTION_SEED64,
      .argument = "N",
-     .min = 0,
-     .max = 0x1p53,
-     .help = "start of every random stream; when not given the seeds that a suite's recorded figures belong to, or 0"},
+     .help = "start of every random stream, up to 2^64-1; when not given the seeds that a suite's recorded figures "
+             "belong to, or 0"},
     OPTION_THREADS,
     OPTION_TIMEOUT,
     OPTION_FORMAT("text json md html csv"),

@@ -19,7 +19,7 @@ static void read_options(struct cli *cli, struct qualify_options *o)
     o->workload.weights = cli_string(cli, "weights");
     o->workload.inputs = cli_string(cli, "inputs");
     o->workload.weight_args = cli_string(cli, "weight-args");
-    o->workload.seed = (uint64_t)cli_int(cli, "seed", 0);
+    o->workload.seed = cli_seed(cli);
     o->worker = cli_worker_options(cli);
     o->worker.kernels = cli_wants_kernels(cli);
     o->n_policies = cli_strings(cli, "policy", &o->policies);
@@ -33,7 +33,7 @@ static void read_options(struct cli *cli, struct qualify_options *o)
     o->trace = cli_flag(cli, "trace");
     o->samples = cli_int(cli, "samples", 30);
     o->warmup = cli_int(cli, "warmup", -1);
-    o->seed = (uint64_t)cli_int(cli, "seed", 0);
+    o->seed = cli_seed(cli);
 }
 
 static int fill(void *of, struct record *record, struct str *document, struct error *err)

@@ -160,7 +160,7 @@ static int run(struct cli *cli, struct error *err)
     o->bench.batch = cli_int(cli, "batch", 0);
     o->bench.seq = cli_int(cli, "seq", 0);
     o->bench.warmup = cli_int(cli, "warmup", -1);
-    o->bench.seed = (uint64_t)cli_int(cli, "seed", 0);
+    o->bench.seed = cli_seed(cli);
     int rc = 0;
     if (strcmp(o->workload, CAPTURE_FEEDBACK) != 0)
         rc = bench_check(o->workload, o->policy, &o->bench, err);

@@ -19,6 +19,7 @@ enum option_kind {
     OPTION_FLAG,    // takes no value
     OPTION_STRING,  //
     OPTION_INT,     // whole number in [min, max]
+    OPTION_SEED64,  // whole number from 0 to 2^64-1
     OPTION_DOUBLE,  // finite number in [min, max]
     OPTION_STRINGS, // a string that may be given again and again; the order is kept
 };
@@ -69,6 +70,7 @@ struct option_value {
     size_t count;         // OPTION_STRINGS: how many
     const char **strings; // every value, count of them (1 for the other kinds)
     int64_t integer;      // OPTION_INT
+    uint64_t seed;        // OPTION_SEED64
     double number;        // OPTION_DOUBLE
 };
 
@@ -98,6 +100,7 @@ bool cli_given(const struct cli *cli, const char *name);
 bool cli_flag(const struct cli *cli, const char *name);
 const char *cli_string(const struct cli *cli, const char *name); // NULL when neither given nor preset
 int64_t cli_int(const struct cli *cli, const char *name, int64_t absent);
+uint64_t cli_seed(const struct cli *cli); // --seed; 0 when neither given nor preset
 double cli_double(const struct cli *cli, const char *name, double absent);
 size_t cli_strings(const struct cli *cli, const char *name, const char *const **out); // a preset counts as one
 

@@ -13,8 +13,8 @@
     {.name = "run-dir", .kind = OPTION_STRING, .argument = "DIR",                                                      \
      .help = "where the record is written; must not exist; runs/COMMAND-YYYYMMDD-HHMMSS-PID when not given"}
 #define OPTION_SEED                                                                                                    \
-    {.name = "seed", .kind = OPTION_INT, .argument = "N", .preset = "0", .min = 0, .max = 0x1p53,                      \
-     .help = "start of every random stream"}
+    {.name = "seed", .kind = OPTION_SEED64, .argument = "N", .preset = "0",                                            \
+     .help = "start of every random stream, up to 2^64-1"}
 #define OPTION_THREADS                                                                                                 \
     {.name = "threads", .kind = OPTION_INT, .argument = "N", .min = 1, .max = 4096,                                    \
      .help = "threads to compute with; as many as the process may run on when not given"}

@@ -105,6 +105,11 @@ static int put_number(const struct option *o, struct option_value *v, const char
                       struct error *err)
 {
     bool bounded = o->min < o->max;
+    if (o->kind == OPTION_SEED64)
+        return parse_u64(text, &v->seed)
+                   ? 0
+                   : error_set(err, ERR_USAGE, shown, "\"%s\" is not a whole number from 0 to 18446744073709551615",
+                               text);
     if (o->kind == OPTION_INT) {
         size_t sign = text[0] == '-' || text[0] == '+', digits = strspn(text + sign, "0123456789");
         if (!parse_i64(text, &v->integer))
@@ -124,7 +129,7 @@ static int put(struct cli *cli, const struct option *o, struct option_value *v, 
     snprintf(shown, sizeof shown, "--%s", o->name);
     if (o->choices && !option_is_choice(o->choices, text))
         return error_set(err, ERR_USAGE, shown, "\"%s\" is not one of: %s", text, o->choices);
-    if (o->kind == OPTION_INT || o->kind == OPTION_DOUBLE) {
+    if (o->kind == OPTION_INT || o->kind == OPTION_SEED64 || o->kind == OPTION_DOUBLE) {
         int rc = put_number(o, v, shown, text, err);
         if (rc)
             return rc;
@@ -358,6 +363,11 @@ int64_t cli_int(const struct cli *cli, const char *name, int64_t absent)
 {
     const struct option_value *v = value_of(cli, name);
     return v->count ? v->integer : absent;
+}
+
+uint64_t cli_seed(const struct cli *cli)
+{
+    return value_of(cli, "seed")->seed;
 }
 
 double cli_double(const struct cli *cli, const char *name, double absent)

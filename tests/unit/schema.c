@@ -48,10 +48,11 @@ static bool member_follows(struct check *c, const json_t *schema, const json_t *
 
 static bool is_type(const char *type, const json_t *v)
 {
+    uint64_t large;
     return (strcmp(type, "null") == 0 && json_is_null(v)) || (strcmp(type, "boolean") == 0 && json_is_boolean(v)) ||
            (strcmp(type, "string") == 0 && json_is_string(v)) || (strcmp(type, "number") == 0 && json_is_number(v)) ||
-           (strcmp(type, "integer") == 0 && json_is_integer(v)) || (strcmp(type, "array") == 0 && json_is_array(v)) ||
-           (strcmp(type, "object") == 0 && json_is_object(v));
+           (strcmp(type, "integer") == 0 && (json_is_integer(v) || json_is_uint64(v, &large))) ||
+           (strcmp(type, "array") == 0 && json_is_array(v)) || (strcmp(type, "object") == 0 && json_is_object(v));
 }
 
 static bool check_type(struct check *c, const json_t *rule, const json_t *value)

@@ -183,6 +183,61 @@ TEST(base_json_members_say_what_they_want)
     free(deep);
 }
 
+// JSON has integers of any length, jansson those of 64 bits with a sign: seeds have 64 bits without.
+TEST(base_json_integers_of_64_bits)
+{
+    struct error e = {0};
+    struct str s;
+    struct jw w;
+    static const uint64_t seeds[] = {0, 1, (1ull << 53) + 1, INT64_MAX, 1ull << 63, (1ull << 63) + 1, UINT64_MAX};
+    enum { N = sizeof seeds / sizeof *seeds };
+    str_init(&s);
+    jw_init(&w, &s, true);
+    jw_object(&w);
+    jw_kv_string(&w, "18446744073709551615", "a \"9223372036854775808\" \\"); // texts stay as they are
+    jw_key(&w, "seeds");
+    jw_array(&w);
+    for (int i = 0; i < N; i++)
+        jw_uint(&w, seeds[i]);
+    jw_array_end(&w);
+    jw_object_end(&w);
+    REQUIRE_OK(jw_finish(&w, &e), &e);
+    CHECK(strstr(s.text, "9007199254740993,") && strstr(s.text, "9223372036854775808,") &&
+          strstr(s.text, "18446744073709551615]"));
+    json_t *o = json_parse(s.text, s.length, "t", &e);
+    REQUIRE(o);
+    for (size_t i = 0; i < N; i++) {
+        uint64_t v = 7;
+        CHECK(json_is_uint64(json_array_get(json_object_get(o, "seeds"), i), &v));
+        CHECK(v == seeds[i]);
+    }
+    CHECK_STR(json_string_value(json_object_get(o, "18446744073709551615")), "a \"9223372036854775808\" \\");
+    json_decref(o);
+    str_release(&s);
+    static const char *const none[] = {"-1",
+                                       "1.5",
+                                       "1e3",
+                                       "\"1\"",
+                                       "\"9223372036854775807\"",
+                                       "\"18446744073709551616\"",
+                                       "\"09223372036854775808\"",
+                                       "null",
+                                       "[18446744073709551615]"};
+    for (size_t k = 0; k < sizeof none / sizeof *none; k++) {
+        uint64_t v;
+        o = json_parse(none[k], strlen(none[k]), "t", &e);
+        if (!CHECK(o && !json_is_uint64(o, &v)))
+            printf("  %s\n", none[k]);
+        json_decref(o);
+    }
+    static const char *const bad[] = {"[18446744073709551615, 18446744073709551616]", "-9223372036854775809",
+                                      "[9223372036854775808", "{9223372036854775808: 1}", "[018446744073709551615]"};
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+        if (!CHECK(json_parse(bad[k], strlen(bad[k]), "t", &e) == NULL))
+            printf("  %s\n", bad[k]);
+    }
+}
+
 TEST(base_json_writer_refuses_misuse)
 {
     struct str s;

@@ -131,6 +131,66 @@ TEST(num_random_torch_0)
     CHECK(random_torch_u64(&r) == random_torch_u64(&s));
 }
 
+// What a library makes of a seed, as it is in the fixture.
+static size_t draw_of(const char *library, uint64_t seed, uint8_t out[64])
+{
+    struct random_torch t;
+    struct random_numpy n;
+    struct random_jax_key k;
+    if (strcmp(library, "torch") == 0) {
+        random_torch_seed(&t, seed);
+        random_torch_normal_f32(&t, RANDOM_TORCH_PLAIN, (float *)(void *)out, 16);
+        return 64;
+    }
+    if (strcmp(library, "numpy") == 0) {
+        random_numpy_seed(&n, seed);
+        for (int i = 0; i < 4; i++) {
+            uint64_t word = random_numpy_u64(&n);
+            memcpy(out + 8 * i, &word, 8);
+        }
+        return 32;
+    }
+    k = random_jax_key(strcmp(library, "jax") == 0 ? (uint32_t)seed : seed); // without jax_enable_x64
+    memcpy(out, k.word, 8);
+    return 8;
+}
+
+// Seeds that need all of 64 bits, as tests/oracle/random_seeds.py saw the libraries take them. Negative ones, which
+// torch and JAX take, are those with 2^64 added.
+TEST(num_random_seeds_of_64_bits)
+{
+    json_t *root = fixture_json("num/random_seeds.json");
+    const json_t *rows = json_object_get(root, "rows");
+    size_t checked = 0;
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        const char *library = json_string_value(json_object_get(row, "library"));
+        const char *text = json_string_value(json_object_get(row, "seed"));
+        const char *want = json_string_value(json_object_get(row, "draws"));
+        int64_t negative;
+        uint64_t seed;
+        _Alignas(8) uint8_t ours[64];
+        if (!want)
+            continue;
+        REQUIRE(parse_u64(text, &seed) || parse_i64(text, &negative) || strcmp(text, "18446744073709551616") == 0);
+        if (*text == '-')
+            seed = (uint64_t)negative;
+        else if (!parse_u64(text, &seed))
+            continue; // numpy takes longer ones, too
+        size_t n = draw_of(library, seed, ours);
+        for (size_t b = 0; b < n; b++) {
+            uint8_t theirs;
+            if (!CHECK(next_byte(&want, &theirs) && theirs == ours[b])) {
+                printf("  byte %zu of %s, seed %s\n", b, library, text);
+                break;
+            }
+        }
+        checked++;
+    }
+    CHECK_INT(checked, 26);
+    json_decref(root);
+}
+
 // The recursion over layers of equal area, and the hashes of the tables.
 TEST(num_random_ziggurat_tables)
 {
