@@ -144,7 +144,7 @@ static const struct option options[] = {
 
 static const struct example examples[] = {
     {"assay ladder tiny:1 --reference DIR", "the small FLUX.2 of the tests"},
-    {"assay ladder MODEL --reference DIR --policy bf16", "a BERT encoder in bf16"},
+    {"assay ladder MODEL --reference DIR --policy bf16", "a BERT encoder or a decoder in bf16"},
     {"assay ladder MODEL --reference DIR --matmul-precision default", "as a TPU multiplies f32 unless it is told"},
     {"assay ladder --compare runs/ladder-cpu runs/ladder-tpu", "what another device changes"},
     {NULL, NULL},

@@ -105,9 +105,21 @@ static const char *beside(struct klein_weights *w, const char *file, const char 
     return NULL;
 }
 
+// A file is not enough: sizes are in config.json. One of a kind that is not supported is said to be that.
+static int refuse_file(struct klein_weights *w, const char *path, struct error *err)
+{
+    int rc = open_component(w, FLUX2_TEXT_ENCODER, path, err);
+    return rc ? rc
+              : error_set(
+                    err, ERR_INPUT, path,
+                    "is a file; the text encoder is a folder, with config.json beside the weights, as Qwen3's is");
+}
+
 static int open_text_encoder(struct klein_weights *w, const char *path, struct error *err)
 {
     struct hf_config config;
+    if (file_exists(path))
+        return refuse_file(w, path, err);
     int rc = hf_config_open(&config, path, err);
     if (rc)
         return rc;

@@ -13,7 +13,7 @@
 #include "lab/stage.h"
 #include "num/convert.h"
 
-static const struct ladder_model *const models[] = {&ladder_flux2, &ladder_bert};
+static const struct ladder_model *const models[] = {&ladder_flux2, &ladder_bert, &ladder_decoder};
 enum { MODELS = sizeof models / sizeof models[0] };
 
 const char *ladder_verdict_name(enum ladder_verdict v)
@@ -137,6 +137,25 @@ int ladder_value(struct ladder *l, const char *program, const char *name, bool c
     }
     free(want);
     return rc;
+}
+
+int ladder_host_value(struct ladder *l, const char *program, const char *name, enum dtype type, const void *values,
+                      size_t n, struct error *err)
+{
+    double *wide = malloc((n + 1) * sizeof *wide);
+    int rc = wide ? convert_elements(DT_F64, wide, type, values, n, err)
+                  : error_set(err, ERR_MEMORY, program, "no memory for %zu values", n);
+    if (!rc)
+        rc = ladder_value(l, program, name, false, wide, n, err);
+    free(wide);
+    return rc;
+}
+
+int ladder_rope(struct ladder *l, const char *program, const float *cosine, const float *sine, size_t n,
+                struct error *err)
+{
+    int rc = ladder_host_value(l, program, "rope_cos", DT_F32, cosine, n, err);
+    return rc ? rc : ladder_host_value(l, program, "rope_sin", DT_F32, sine, n, err);
 }
 
 // ---- programs
@@ -342,7 +361,7 @@ int ladder_run(struct ladder *l, const struct ladder_options *o, const struct pr
         return rc;
     const struct ladder_model *m = model_of(l);
     if (!m)
-        return error_set(err, ERR_INPUT, o->reference, "is of a model \"%.40s\"; ladders know flux2 and bert",
+        return error_set(err, ERR_INPUT, o->reference, "is of a model \"%.40s\"; ladders know flux2, bert and decoder",
                          l->reference.model);
     l->rungs = m->rungs;
     l->n_rungs = m->n_rungs;

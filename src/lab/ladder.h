@@ -51,8 +51,8 @@ struct ladder_key {
 };
 
 struct ladder_options {
-    const char
-        *workload; // a BERT directory; a FLUX.2 folder or file, "tiny:SEED", "random:SEED"; NULL: the reference's
+    const char *workload;  // a directory of BERT or of a decoder; a FLUX.2 folder or file, "tiny:SEED", "random:SEED";
+                           // NULL: the reference's
     const char *reference; // directory
     const char *tokenizer; // folder or file, for prompts; NULL: the workload's
     const char *policy;    // NULL: f32, or bf16 for a reference in bf16; "f64": the reference of ours

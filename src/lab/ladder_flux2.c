@@ -68,18 +68,6 @@ static const struct ladder_place places[] = {{TOKENS, "", 1},
                                              {ENCODER, "", 15},
                                              {0}};
 
-static int value_of(struct ladder *l, const char *program, const char *name, enum dtype type, const void *values,
-                    size_t n, struct error *err)
-{
-    double *wide = malloc((n + 1) * sizeof *wide);
-    int rc = wide ? convert_elements(DT_F64, wide, type, values, n, err)
-                  : error_set(err, ERR_MEMORY, program, "no memory for %zu values", n);
-    if (!rc)
-        rc = ladder_value(l, program, name, false, wide, n, err);
-    free(wide);
-    return rc;
-}
-
 // What a case runs, beside what it says.
 struct run {
     struct ladder *l;
@@ -110,9 +98,9 @@ static int encode_prompts(struct ladder *l, const struct bpe *bpe, size_t seq, s
         rc = prompt_encode(bpe, c->prompts[i], strlen(c->prompts[i]), seq, ids + i * seq, mask + i * seq, &info, NULL,
                            err);
     if (!rc)
-        rc = value_of(l, TOKENS, "input_ids", DT_S32, ids, c->n_prompts * seq, err);
+        rc = ladder_host_value(l, TOKENS, "input_ids", DT_S32, ids, c->n_prompts * seq, err);
     if (!rc)
-        rc = value_of(l, TOKENS, "attention_mask", DT_S32, mask, c->n_prompts * seq, err);
+        rc = ladder_host_value(l, TOKENS, "attention_mask", DT_S32, mask, c->n_prompts * seq, err);
     free(ids);
     free(mask);
     return rc;
@@ -145,20 +133,16 @@ static int rope_tables(struct run *run, const char *program, struct error *err)
 {
     struct ladder *l = run->l;
     const struct flux2_config *c = &run->w.config;
-    bool text = strcmp(program, TEXT) == 0;
-    int64_t half = (text ? c->text.head_dim : c->dit.head_dim) / 2;
-    size_t n = (size_t)((c->text_tokens + (text ? 0 : run->rows * run->columns + run->reference_tokens)) * half);
+    if (strcmp(program, TEXT) == 0)
+        return ladder_decoder_rope(l, program, &c->text, c->text_tokens, err);
+    size_t n = (size_t)((c->text_tokens + run->rows * run->columns + run->reference_tokens) * (c->dit.head_dim / 2));
     float *cosine = malloc((n + 1) * sizeof *cosine), *sine = malloc((n + 1) * sizeof *sine);
     int rc = cosine && sine ? 0 : error_set(err, ERR_MEMORY, program, "no memory for rotary tables");
-    if (!rc && text)
-        decoder_rope(&c->text, 0, c->text_tokens, cosine, sine);
-    else if (!rc)
+    if (!rc) {
         flux2_rope(c, run->rows, run->columns, l->reference.at->n_references, (const int64_t(*)[2])run->references,
                    cosine, sine);
-    if (!rc)
-        rc = value_of(l, program, "rope_cos", DT_F32, cosine, n, err);
-    if (!rc)
-        rc = value_of(l, program, "rope_sin", DT_F32, sine, n, err);
+        rc = ladder_rope(l, program, cosine, sine, n, err);
+    }
     free(cosine);
     free(sine);
     return rc;
@@ -189,7 +173,7 @@ static int noise(struct ladder *l, const struct flux2_config *c, int64_t rows, i
                                    (size_t)rows, (size_t)columns, values, err)
                     : error_set(err, ERR_MEMORY, NOISE, "no memory for %zu values", n);
     if (!rc)
-        rc = value_of(l, NOISE, "latent", DT_F32, values, n, err);
+        rc = ladder_host_value(l, NOISE, "latent", DT_F32, values, n, err);
     free(values);
     return rc;
 }

@@ -145,7 +145,7 @@ static int read_about(struct ladder_reference *r, const json_t *o, const char *w
     if (!rc)
         rc = optional_text(r, o, "model", where, &r->model, err);
     if (!rc && !r->model)
-        rc = error_set(err, ERR_INPUT, where, "\"model\" is missing: \"flux2\" or \"bert\"");
+        rc = error_set(err, ERR_INPUT, where, "\"model\" is missing: \"flux2\", \"bert\" or \"decoder\"");
     if (!rc)
         rc = optional_text(r, o, "weights", where, &r->weights, err);
     if (!rc)

@@ -25,7 +25,7 @@ struct ladder_case {
 struct ladder_reference {
     struct arena arena;
     const char *directory;
-    const char *model;   // "flux2", "bert"
+    const char *model;   // "flux2", "bert", "decoder"
     const char *weights; // that it was run with where they have a name ("tiny:1"); NULL
     const char *made_by; // NULL: not said
     enum dtype type;     // that it was computed in: f32, bf16, f64

@@ -55,8 +55,9 @@ static double sigma_at(enum flux2_sampler sampler, double mu, int64_t i, int64_t
         return 0;
     if (sampler == FLUX2_EXACT)
         return e / (e + (1 / u - 1));
-    float inverse = 1.0F / (float)u - 1.0F;
-    return (double)((float)e / ((float)e + inverse));
+    float inverse = 1.0F / (float)u - 1.0F, whole = (float)e + inverse;
+    // BFL divides a number by a tensor, which torch makes a product with the reciprocal.
+    return (double)(sampler == FLUX2_BFL ? 1.0F / whole * (float)e : (float)e / whole);
 }
 
 static float rounded(float x)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reference directories for `assay ladder`: named values on the way through a model, from diffusers and transformers.
 
-    build-oracle/venv/bin/python tests/oracle/ladder_reference.py klein-tiny DIR [f32|bf16|f64]
+    build-oracle/venv/bin/python tests/oracle/ladder_reference.py klein-tiny DIR [f32|bf16|f64] [CASE,CASE]
     build-oracle/venv/bin/python tests/oracle/ladder_reference.py klein FOLDER|random:SEED DIR [f32|bf16] [HEIGHT WIDTH]
     build-oracle/venv/bin/python tests/oracle/ladder_reference.py bert FOLDER DIR [f32|bf16|f64]
+    build-oracle/venv/bin/python tests/oracle/ladder_reference.py decoder FOLDER DIR [f32|bf16|f64]
 
 docs/ladder.md describes what is written: reference.json and taps.safetensors. klein-tiny has the weights of `tiny:1` and
-several cases; klein takes a folder in diffusers' layout, or makes the random weights of klein-4B in full size, and has
+several cases, all or those that are named; klein takes a folder in diffusers' layout, or makes the random weights of klein-4B in full size, and has
 one component in memory at a time (9 GB in bf16). Prompts are encoded with the folder's tokenizer, those for random
 weights with that of third_party/models/qwen. Everything runs as the libraries have it, in the
 type asked for.
@@ -218,7 +219,7 @@ REQUEST = ["text/input_ids", "text/attention_mask", "noise/latent", "schedule/si
 STEP = ["transformer/latent", "transformer/context", "transformer/timestep", "transformer/rope_cos", "transformer/rope_sin", "transformer/time", "transformer/velocity"]
 
 
-def klein_tiny(out, kind):
+def klein_tiny(out, kind, wanted=None):
     dtype, layers, cases = TYPES[kind], [1, 3, 5], []
     pipe, base = small.pipeline(False, False), small.pipeline(False, True)
     for part in (pipe.text_encoder, pipe.transformer, pipe.vae, base.text_encoder, base.transformer, base.vae):
@@ -265,6 +266,19 @@ def klein_tiny(out, kind):
     noise, packed = noise_of(pipe, 64, 64)
     transformer(pipe.transformer, context[:1], packed.to(dtype), 4, 4, [0.5], dtype)
     schedule(pipe, 16, 4)
+    # All of it at once: a base model with two references, whose prompt fills 12 of 512 tokens and whose empty one 4.
+    sizes = [[64, 64], [64, 80]]
+    c = one("together", [*REQUEST, "pipeline/reference.0", "pipeline/reference.1"], text_tokens=512, guidance=4.0, steps=2, references=sizes)
+    context = text(base.text_encoder, *words(2, 512, [12, 4]), layers, dtype)
+    request(base, context, noise_of(base, 48, 80)[0], 48, 80, c["steps"], dtype, small.pictures(sizes), guidance=4.0)
+    # The last number of tokens before the cliff of mu, and the first behind it.
+    for height, width in ((800, 1376), (368, 2992)):
+        one("tokens.%d" % (height // 16 * (width // 16)), ["schedule/sigmas", "schedule/times"], height=height, width=width)
+        schedule(pipe, height // 16 * (width // 16), 4)
+    if wanted:
+        cases = [c for c in cases if c["name"] in wanted]
+        for key in [k for k in taps if k.split("/")[0] not in wanted]:
+            del taps[key]
     write(out, {"model": "flux2", "weights": "tiny:1", "type": kind, **about, "cases": cases})
 
 
@@ -361,6 +375,34 @@ def bert(folder, out, kind):
     write(out, {"model": "bert", "type": kind})
 
 
+def decoder(folder, out, kind):
+    """A causal decoder: two prompts, of which the second ends in padding, and the cache that they leave."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=TYPES[kind], attn_implementation="eager").eval()
+    code = sys.modules[type(model).__module__]
+    ids = np.random.default_rng(40).integers(0, model.config.vocab_size, (2, 12), dtype=np.int32)
+    mask = (np.arange(12)[None, :] < np.array([[12], [7]])).astype(np.int32)
+    rotated, tables = [], []
+    hooks = [keep_output(model.model.embed_tokens, "decoder/embedding"), keep_output(model.model.layers[0].self_attn, "decoder/layer.0.attention"),
+             model.model.rotary_emb.register_forward_hook(lambda _m, _a, out: tables.append(out))]  # fmt: skip
+    hooks += [keep_output(layer, "decoder/layer.%d" % i) for i, layer in enumerate(model.model.layers)]
+    restore = recorded(code, "apply_rotary_pos_emb", rotated)
+    result = model(input_ids=torch.from_numpy(ids).long(), attention_mask=torch.from_numpy(mask).long(), use_cache=True)
+    restore()
+    for h in hooks:
+        h.remove()
+    keep("decoder/input_ids", torch.from_numpy(ids))
+    keep("decoder/attention_mask", torch.from_numpy(mask))
+    for name, table in zip(("rope_cos", "rope_sin"), tables[0]):
+        keep("decoder/" + name, table[0, :, : table.shape[-1] // 2].float())
+    for name, value in zip(("query", "key"), rotated[0]):
+        keep("decoder/layer.0." + name, value.transpose(1, 2))
+    for i, layer in enumerate(result.past_key_values.layers):
+        keep("decoder/cache.%d.key" % i, layer.keys.transpose(1, 2))
+        keep("decoder/cache.%d.value" % i, layer.values.transpose(1, 2))
+    keep("decoder/logits", result.logits[:, -1])
+    write(out, {"model": "decoder", "type": kind})
+
+
 def write(out, about):
     os.makedirs(out, exist_ok=True)
     index = {"schema": "assay.reference/1", **about, "made_by": "tests/oracle/ladder_reference.py",
@@ -377,11 +419,11 @@ def write(out, about):
 def main():
     what, rest = sys.argv[1], sys.argv[2:]
     if what == "klein-tiny":
-        klein_tiny(rest[0], rest[1] if len(rest) > 1 else "f32")
+        klein_tiny(rest[0], rest[1] if len(rest) > 1 else "f32", rest[2].split(",") if len(rest) > 2 else None)
     elif what == "klein":
         klein(rest[0], rest[1], rest[2] if len(rest) > 2 else "bf16", *(int(x) for x in rest[3:5] or (512, 512)))
     else:
-        bert(rest[0], rest[1], rest[2] if len(rest) > 2 else "f32")
+        {"bert": bert, "decoder": decoder}[what](rest[0], rest[1], rest[2] if len(rest) > 2 else "f32")
 
 
 if __name__ == "__main__":

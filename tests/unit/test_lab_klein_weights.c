@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "ir/bind.h"
 #include "ir/policy.h"
 #include "lab/klein_weights.h"
@@ -153,6 +154,30 @@ TEST(lab_klein_weights_say_what_is_wrong)
             ERR_INPUT, "FLUX.2-dev's", "transformer.safetensors");
     refused(&(struct tiny_flux2_options){.bfl = true, .part = TINY_FLUX2_VAE, .drop = "decoder.mid.attn_1.q.weight"},
             ERR_INPUT, "\"decoder.mid.attn_1.q.weight\"", "ae.safetensors");
+}
+
+// The text encoder is a folder. A file in its place is said to be one, and of what kind where that is not supported.
+TEST(lab_klein_weights_refuse_a_text_encoder_in_one_file)
+{
+    static const char gguf[] = "GGUF\3\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    struct error e = {0};
+    char file[1200], encoders[2][1200];
+    snprintf(file, sizeof file, "%s", in_dir("files/transformer.safetensors"));
+    snprintf(encoders[0], sizeof encoders[0], "%s", in_dir("qwen.gguf"));
+    snprintf(encoders[1], sizeof encoders[1], "%s", in_dir("files/text_encoder/model.safetensors"));
+    REQUIRE_OK(tiny_flux2_write(in_dir("files"), &(struct tiny_flux2_options){.seed = 7, .bfl = true}, &e), &e);
+    REQUIRE_OK(file_write(encoders[0], gguf, sizeof gguf, &e), &e);
+    static const char *const want[] = {"GGUF files of FLUX.2 are not supported yet", "the text encoder is a folder"};
+    for (int i = 0; i < 2; i++) {
+        struct klein_weights w;
+        error_clear(&e);
+        CHECK_INT(
+            klein_weights_open(&w, &(struct klein_weights_options){.weights = file, .text_encoder = encoders[i]}, &e),
+            ERR_INPUT);
+        if (!CHECK(strstr(e.message, want[i]) != NULL && strcmp(e.where, encoders[i]) == 0))
+            printf("  %s: %s\n", e.where, e.message);
+        klein_weights_close(&w);
+    }
 }
 
 TEST(lab_klein_weights_refuse_names_that_cannot_be)

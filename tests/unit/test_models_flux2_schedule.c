@@ -24,8 +24,9 @@ TEST(models_flux2_schedule_equals_both_references)
         const json_t *sigmas = json_object_get(c, "sigmas"), *times = json_object_get(c, "times");
         for (size_t k = 0; k < json_array_size(sigmas); k++) {
             double want = json_number_value(json_array_get(sigmas, k));
-            // numpy's and torch's own vector code may round once more or less: 2 units of f32.
-            if (!CHECK(fabs(s.sigmas[k] - want) <= 2.4e-7 * want))
+            // From a vector's length on, torch's linspace rounds otherwise on other CPUs: 2 units of f32. Numbers of
+            // steps that are in use are shorter.
+            if (!CHECK(fabs(s.sigmas[k] - want) <= (steps < 16 ? 0 : 2.4e-7 * want)))
                 printf("  %s, %d tokens, %d steps: sigma %zu is %.9g, not %.9g\n", name, (int)tokens, (int)steps, k,
                        s.sigmas[k], want);
         }
