@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scores are made as their transpose, [key, query]: lanes are queries, so the softmax needs no sums across lanes, and
-// its bf16 shares already lie as the product with the values wants them.
+// its bf16 shares already lie as the product with the values wants them. With AMX they are turned for that, for queries
+// are the rows of its tiles then.
 #include "kernels/flash.h"
 
 #include <float.h>
@@ -15,15 +16,24 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
+#include "kernels/tiles.h"
+
 enum {
     LANES = 16,
-    QUERIES = 48,  // of a block: three vectors
-    KEYS = 8,      // of a tile of scores: 24 vectors of sums
-    KEY_GROUP = 16 // keys are packed so many at a time
+    QUERIES = 48,   // of a block: three vectors
+    KEYS = 8,       // of a tile of scores: 24 vectors of sums
+    KEY_GROUP = 16, // keys are packed so many at a time
+    TILE_KEYS = 32, // of a tile of shares, in pairs
+    TILE = LANES * LANES
 };
 #define MOST_DIM 1024
 // Packed keys and values of some heads at a time, so that they stay in a third-level cache.
 #define PACKED_BYTES ((size_t)32 << 20)
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
 
 ISA_TARGET("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma")
 
@@ -117,6 +127,18 @@ ISA_INLINE __m512 power(__m512 x)
     return _mm512_scalef_ps(y, n);
 }
 
+// Two neighbouring keys of 16 queries, of which `left` are left, as shares: pairs.
+ISA_INLINE __m512i share_pair(const float *s, int64_t left, __m512 factor, __m512 top, __m512 *sum)
+{
+    __m512 even = _mm512_setzero_ps(), odd = even;
+    if (left > 0)
+        even = power(_mm512_fmsub_ps(_mm512_load_ps(s), factor, top));
+    if (left > 1)
+        odd = power(_mm512_fmsub_ps(_mm512_load_ps(s + QUERIES), factor, top));
+    *sum = _mm512_add_ps(*sum, _mm512_add_ps(even, odd));
+    return interleave((__m256i)_mm512_cvtneps_pbh(even), (__m256i)_mm512_cvtneps_pbh(odd));
+}
+
 // Keys from..to become shares, still to be divided by their sums.
 static void share(struct block *b, int64_t from, int64_t to, float scale)
 {
@@ -125,16 +147,21 @@ static void share(struct block *b, int64_t from, int64_t to, float scale)
     for (int v = 0; v < 3; v++) {
         __m512 top = _mm512_mul_ps(_mm512_load_ps(b->most + v * LANES), factor), sum = _mm512_setzero_ps();
         for (int64_t k = from; k < to; k += 2) {
-            const float *s = b->scores + k * QUERIES + v * LANES;
-            __m512 even = power(_mm512_fmsub_ps(_mm512_load_ps(s), factor, top)), odd = _mm512_setzero_ps();
-            if (k + 1 < to)
-                odd = power(_mm512_fmsub_ps(_mm512_load_ps(s + QUERIES), factor, top));
-            sum = _mm512_add_ps(sum, _mm512_add_ps(even, odd));
-            __m512i pair = interleave((__m256i)_mm512_cvtneps_pbh(even), (__m256i)_mm512_cvtneps_pbh(odd));
+            __m512i pair = share_pair(b->scores + k * QUERIES + v * LANES, to - k, factor, top, &sum);
             _mm512_store_si512(b->shares + k / 2 * QUERIES + v * LANES, pair);
         }
         _mm512_store_ps(b->sum + v * LANES, sum);
     }
+}
+
+// 16 features of a query, divided by its sum, to the result.
+ISA_INLINE void store_weighed(const struct flash *f, __m512 y, float sum, char *out, int64_t at)
+{
+    y = _mm512_div_ps(y, _mm512_set1_ps(sum));
+    if (f->out_type == DT_BF16)
+        _mm256_storeu_si256((__m256i *)(void *)((uint16_t *)(void *)out + at), (__m256i)_mm512_cvtneps_pbh(y));
+    else
+        _mm512_storeu_ps((float *)(void *)out + at, y);
 }
 
 // 12 queries by 32 features of the values, divided by the sums, n of the rows to the result.
@@ -149,14 +176,8 @@ static void weigh_tile(const struct block *b, int64_t query, const int32_t *valu
         if (r >= n)
             break;
         ISA_UNROLL
-        for (int v = 0; v < 2; v++) {
-            __m512 x = _mm512_div_ps(y[r * 2 + v], _mm512_set1_ps(b->sum[query + r]));
-            int64_t at = r * f->heads * f->dim + v * LANES;
-            if (f->out_type == DT_BF16)
-                _mm256_storeu_si256((__m256i *)(void *)((uint16_t *)(void *)out + at), (__m256i)_mm512_cvtneps_pbh(x));
-            else
-                _mm512_storeu_ps((float *)(void *)out + at, x);
-        }
+        for (int v = 0; v < 2; v++)
+            store_weighed(f, y[r * 2 + v], b->sum[query + r], out, r * f->heads * f->dim + v * LANES);
     }
 }
 
@@ -184,11 +205,105 @@ static void pack_values(const struct flash *f, const uint16_t *from, int64_t n, 
 
 ISA_TARGET_END
 
+// ---- the same with tiles
+
+ISA_TARGET("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma,amx-tile,amx-bf16")
+
+// As score_tile, of 16 keys, which are tiles of [16 keys, 16 pairs of features].
+static void score_keys(struct block *b, const int32_t *keys, int64_t pairs, int64_t first, int64_t n,
+                       const uint64_t *seen, float hidden)
+{
+    float *s = b->scores + first * QUERIES;
+    __m512 low = _mm512_set1_ps(hidden);
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    for (int64_t p = 0; p < pairs; p += LANES) {
+        const int32_t *queries = b->queries + p * QUERIES;
+        _tile_loadd(3, keys + p * LANES, 4 * LANES);
+        _tile_loadd(4, queries, 4 * QUERIES);
+        _tile_loadd(5, queries + LANES, 4 * QUERIES);
+        _tile_loadd(6, queries + 2 * LANES, 4 * QUERIES);
+        _tile_dpbf16ps(0, 3, 4);
+        _tile_dpbf16ps(1, 3, 5);
+        _tile_dpbf16ps(2, 3, 6);
+    }
+    _tile_stored(0, s, 4 * QUERIES);
+    _tile_stored(1, s + LANES, 4 * QUERIES);
+    _tile_stored(2, s + 2 * LANES, 4 * QUERIES);
+    for (int v = 0; v < 3; v++) {
+        __m512 most = _mm512_load_ps(b->most + v * LANES);
+        for (int64_t r = 0; r < least(n, KEY_GROUP); r++) {
+            float *at = s + r * QUERIES + v * LANES;
+            __m512 x = _mm512_load_ps(at);
+            if (seen) {
+                x = _mm512_mask_mov_ps(low, (__mmask16)(seen[first + r] >> (LANES * v)), x);
+                _mm512_store_ps(at, x);
+            }
+            most = _mm512_max_ps(most, x);
+        }
+        _mm512_store_ps(b->most + v * LANES, most);
+    }
+}
+
+// As share, to tiles of [16 queries, 16 pairs of keys], three for 32 keys; behind `to` there are zeros. from is a
+// multiple of 32.
+static void share_turned(struct block *b, int64_t from, int64_t to, float scale)
+{
+    __m512 factor = _mm512_set1_ps(scale * 1.44269504F);
+    for (int v = 0; v < 3; v++) {
+        __m512 top = _mm512_mul_ps(_mm512_load_ps(b->most + v * LANES), factor), sum = _mm512_setzero_ps();
+        for (int64_t k = from; k < to; k += TILE_KEYS) {
+            __m512i r[LANES];
+            for (int i = 0; i < LANES; i++) {
+                int64_t key = k + 2 * i;
+                r[i] = share_pair(b->scores + key * QUERIES + v * LANES, to - key, factor, top, &sum);
+            }
+            turn_groups(r);
+            int32_t *out = b->shares + (k / TILE_KEYS * 3 + v) * TILE;
+            ISA_UNROLL
+            for (int i = 0; i < LANES; i++)
+                _mm512_store_si512(out + i * LANES, r[i]);
+        }
+        _mm512_store_ps(b->sum + v * LANES, sum);
+    }
+}
+
+// As weigh_tile, of all 48 queries.
+static void weigh_queries(const struct block *b, const int32_t *values, int64_t from, int64_t to, const struct flash *f,
+                          char *out, int64_t n)
+{
+    _Alignas(64) float y[QUERIES * LANES];
+    for (int64_t half = 0; half < 2 * LANES; half += LANES) {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        for (int64_t k = from; k < to; k += TILE_KEYS) {
+            const int32_t *shares = b->shares + k / TILE_KEYS * 3 * TILE;
+            _tile_loadd(3, values + k / 2 * 32 + half, 4 * 32);
+            _tile_loadd(4, shares, 4 * LANES);
+            _tile_loadd(5, shares + TILE, 4 * LANES);
+            _tile_loadd(6, shares + 2 * TILE, 4 * LANES);
+            _tile_dpbf16ps(0, 4, 3);
+            _tile_dpbf16ps(1, 5, 3);
+            _tile_dpbf16ps(2, 6, 3);
+        }
+        _tile_stored(0, y, 4 * LANES);
+        _tile_stored(1, y + TILE, 4 * LANES);
+        _tile_stored(2, y + 2 * TILE, 4 * LANES);
+        for (int64_t r = 0; r < least(n, QUERIES); r++)
+            store_weighed(f, _mm512_load_ps(y + r * LANES), b->sum[r], out, r * f->heads * f->dim + half);
+    }
+}
+
+ISA_TARGET_END
+
 // ---- the whole
 
 struct run {
     const struct flash *f;
-    int64_t groups, blocks;  // of 16 keys, of 48 queries
+    bool tiles;
+    int64_t groups, blocks;  // of 16 keys, an even number; of 48 queries
     int64_t image, head, of; // the first of `of` heads of keys at hand
     int32_t *keys, *values;  // packed, per head of keys
     uint64_t *seen;          // [blocks, keys]: which of a block's queries see it; NULL: all
@@ -197,11 +312,6 @@ struct run {
     size_t room_bytes;
     atomic_flag *taken; // pieces
 };
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 static size_t packed_bytes(const struct run *r)
 {
@@ -218,7 +328,11 @@ static void pack(void *context, size_t from, size_t to)
         int64_t n = least(f->keys - first, KEY_GROUP);
         int64_t at = ((r->image * f->keys + first) * f->kv_heads + r->head + head) * f->dim;
         int64_t size = (int64_t)packed_bytes(r) / 4;
-        pack_keys(f, f->k + at, n, r->keys + head * size + first * f->dim / 2);
+        int32_t *keys = r->keys + head * size + first * f->dim / 2;
+        if (r->tiles)
+            tiles_lay((const char *)(f->k + at), 2 * f->kv_heads * f->dim, n, f->dim / 2, keys);
+        else
+            pack_keys(f, f->k + at, n, keys);
         pack_values(f, f->v + at, n, r->groups * KEY_GROUP / 2, r->values + head * size + first / 2 * 32);
     }
 }
@@ -242,7 +356,7 @@ static void look(void *context, size_t from, size_t to)
         for (int64_t k = 0; k < f->keys; k++) {
             any |= seen[k];
             if (seen[k]) {
-                range[0] = least(range[0], k / KEY_GROUP * KEY_GROUP);
+                range[0] = least(range[0], k / TILE_KEYS * TILE_KEYS);
                 range[1] = k + 1;
             }
         }
@@ -268,15 +382,21 @@ static void attend_block(const struct run *r, struct block *b, int64_t head, int
     }
     for (int i = 0; i < QUERIES; i++)
         b->most[i] = -FLT_MAX;
-    for (int64_t k = from; k < to; k += KEYS)
-        score_tile(b, r->keys + packed * size + k / KEY_GROUP * KEY_GROUP * f->dim / 2 + k % KEY_GROUP, f->dim / 2, k,
-                   to - k, r->seen ? r->seen + block * f->keys : NULL, hidden);
-    share(b, from, to, f->scale);
+    const uint64_t *seen = r->seen ? r->seen + block * f->keys : NULL;
+    const int32_t *keys = r->keys + packed * size;
+    for (int64_t k = from; k < to && r->tiles; k += KEY_GROUP)
+        score_keys(b, keys + k * f->dim / 2, f->dim / 2, k, to - k, seen, hidden);
+    for (int64_t k = from; k < to && !r->tiles; k += KEYS)
+        score_tile(b, keys + k / KEY_GROUP * KEY_GROUP * f->dim / 2 + k % KEY_GROUP, f->dim / 2, k, to - k, seen,
+                   hidden);
+    (r->tiles ? share_turned : share)(b, from, to, f->scale);
     for (int64_t d = 0; d < f->dim; d += 32) {
         const int32_t *values = r->values + packed * size + d / 32 * r->groups * KEY_GROUP / 2 * 32;
-        for (int64_t q = 0; q < n; q += 12)
-            weigh_tile(b, q, values, from, to, f, (char *)f->out + (at + q * row + d) * dtype_bits(f->out_type) / 8,
-                       n - q);
+        char *out = (char *)f->out + (at + d) * dtype_bits(f->out_type) / 8;
+        if (r->tiles)
+            weigh_queries(b, values, from, to, f, out, n);
+        for (int64_t q = 0; q < n && !r->tiles; q += 12)
+            weigh_tile(b, q, values, from, to, f, out + q * row * dtype_bits(f->out_type) / 8, n - q);
     }
 }
 
@@ -293,9 +413,13 @@ static void attend(void *context, size_t from, size_t to)
     struct block *b = (struct block *)(void *)room;
     b->queries = (int32_t *)(void *)(room + (sizeof *b + 63) / 64 * 64);
     b->scores = (float *)(void *)(b->queries + f->dim / 2 * QUERIES);
-    b->shares = (int32_t *)(void *)(b->scores + f->keys * QUERIES);
+    b->shares = (int32_t *)(void *)(b->scores + r->groups * KEY_GROUP * QUERIES);
+    if (r->tiles)
+        tiles_begin();
     for (size_t i = from; i < to; i++)
         attend_block(r, b, r->head * shared + (int64_t)i / r->blocks, (int64_t)i % r->blocks);
+    if (r->tiles)
+        tiles_end();
     atomic_flag_clear(&r->taken[piece]);
 }
 
@@ -311,11 +435,13 @@ static size_t rounded(size_t bytes)
 
 int flash_attend(const struct flash *f, struct threads *pool, struct error *err)
 {
-    struct run r = {
-        .f = f, .groups = (f->keys + KEY_GROUP - 1) / KEY_GROUP, .blocks = (f->tokens + QUERIES - 1) / QUERIES};
+    struct run r = {.f = f,
+                    .tiles = isa_in_force() >= ISA_AMX,
+                    .groups = (f->keys + TILE_KEYS - 1) / TILE_KEYS * (TILE_KEYS / KEY_GROUP),
+                    .blocks = (f->tokens + QUERIES - 1) / QUERIES};
     size_t threads = threads_count(pool), packed = packed_bytes(&r), at_once = PACKED_BYTES / (2 * packed);
     at_once = at_once < 1 ? 1 : at_once > (size_t)f->kv_heads ? (size_t)f->kv_heads : at_once;
-    size_t values = QUERIES * (size_t)(f->dim / 2 + f->keys + (f->keys + 1) / 2) * 4;
+    size_t values = QUERIES * (size_t)(f->dim / 2 + r.groups * KEY_GROUP * 3 / 2) * 4;
     r.room_bytes = rounded(rounded(sizeof(struct block)) + values);
     size_t seen = f->visible ? rounded((size_t)(r.blocks * f->keys) * 8) : 0, ranges = rounded((size_t)r.blocks * 16);
     size_t bytes = threads * r.room_bytes + seen + ranges + 2 * at_once * packed + threads * sizeof *r.taken;

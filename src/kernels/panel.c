@@ -22,13 +22,12 @@
 
 enum {
     LANES = 16,
-    ROWS = 8,          // of a tile
-    OUTPUTS = 48,      // of a tile: three vectors
-    PANELS = 4,        // of a strip
-    GROUPS = 512,      // of the inner dimension at a time: a strip is 384 KB, the next one, too; 8 rows of x are 16 KB
-    TILE_ROWS = 32,    // with AMX: two tiles of x
-    TILE_OUTPUTS = 32, // and two of weights
-    TILE = LANES * LANES
+    ROWS = 8,         // of a tile
+    OUTPUTS = 48,     // of a tile: three vectors
+    PANELS = 4,       // of a strip
+    GROUPS = 512,     // of the inner dimension at a time: a strip is 384 KB, the next one, too; 8 rows of x are 16 KB
+    TILE_ROWS = 32,   // with AMX: two tiles of x
+    TILE_OUTPUTS = 32 // and two of weights
 };
 #define STRIP (PANELS * OUTPUTS)
 // With fewer rows weights come from memory slower than they are multiplied, and packing is an effort.
@@ -227,15 +226,6 @@ static uint32_t raised_by(const int8_t *codes, int64_t n)
     return 128 * (uint32_t)_mm512_reduce_add_epi32(sum); // sums are modulo 2^32, too
 }
 
-// The same 16 rows of x as tiles [16, 16 groups], one after the other.
-static void lay_rows(const char *from, int64_t stride, int64_t n, int64_t groups, int32_t *to)
-{
-    for (int64_t g = 0; g < groups; g += LANES, from += 4 * LANES, to += TILE) {
-        for (int i = 0; i < LANES; i++)
-            _mm512_store_si512(to + i * LANES, i < n ? _mm512_loadu_si512(from + i * stride) : _mm512_setzero_si512());
-    }
-}
-
 ISA_TARGET_END
 
 ISA_TARGET("avx512f,amx-tile,amx-bf16,amx-int8")
@@ -354,7 +344,7 @@ static void prepare(void *context, size_t from, size_t to)
             int64_t groups = least(r->groups - g, GROUPS);
             int32_t *packed = r->x + g * r->padded + row * groups;
             if (r->tiles)
-                lay_rows(x + 4 * g, stride, n, groups, packed);
+                tiles_lay(x + 4 * g, stride, n, groups, packed);
             else
                 pack_rows(x + 4 * g, stride, n, groups, packed, ROWS * groups);
         }

@@ -26,6 +26,15 @@ static void tiles_end(void)
     _tile_release();
 }
 
+// n of 16 rows, `stride` bytes apart, as tiles of 16 groups of 4 bytes, one after the other; the other rows are zeros.
+static void tiles_lay(const char *from, int64_t stride, int64_t n, int64_t groups, int32_t *to)
+{
+    for (int64_t g = 0; g < groups; g += 16, from += 64) {
+        for (int i = 0; i < 16; i++, to += 16)
+            _mm512_store_si512(to, i < n ? _mm512_loadu_si512(from + i * stride) : _mm512_setzero_si512());
+    }
+}
+
 ISA_TARGET_END
 
 #endif
