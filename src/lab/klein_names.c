@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lab/klein_names.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,12 +12,28 @@
 
 #define SHOWN_NAMES 3 // in a message
 
+#define NO_GGUF "GGUF files of FLUX.2 are not supported yet; take the BF16 safetensors and a policy (--policy w8a8)"
+
+int klein_check_folder(const char *folder, struct error *err)
+{
+    char found[256] = "";
+    bool weights = false;
+    DIR *d = opendir(folder);
+    if (!d)
+        return 0; // opening what is in it says why
+    for (const struct dirent *e = readdir(d); e; e = readdir(d)) {
+        weights = weights || strstr(e->d_name, ".safetensors");
+        if (str_ends_with(e->d_name, ".gguf"))
+            snprintf(found, sizeof found, "%s", e->d_name);
+    }
+    closedir(d);
+    return weights || !*found ? 0 : error_set(err, ERR_INPUT, folder, "holds \"%s\" alone: " NO_GGUF, found);
+}
+
 int klein_check_format(const struct checkpoint *c, const char *path, struct error *err)
 {
     if (c->gguf)
-        return error_set(err, ERR_INPUT, path,
-                         "GGUF files of FLUX.2 are not supported yet; take the BF16 safetensors and a policy (--policy "
-                         "w8a8)");
+        return error_set(err, ERR_INPUT, path, NO_GGUF);
     for (size_t i = 0; i < c->count; i++) {
         const struct tensor_view *t = &c->tensors[i];
         bool counts = str_ends_with(t->name, "num_batches_tracked");

@@ -8,6 +8,8 @@
 
 // ERR_INPUT for what is not supported: GGUF, fp8 and other codes with scales.
 int klein_check_format(const struct checkpoint *c, const char *path, struct error *err);
+// The same of a component's folder that holds GGUF and no safetensors.
+int klein_check_folder(const char *folder, struct error *err);
 // Every tensor that the configuration asks for is there with its shape, and no other. With `bfl` under the names of
 // Black Forest Labs. ERR_INPUT names the first few.
 int klein_check_names(const struct checkpoint *c, const struct flux2_config *config, enum flux2_component component,

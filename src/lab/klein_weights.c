@@ -55,7 +55,10 @@ static int parse_random(struct klein_weights *w, const char *text, struct error 
 static int open_component(struct klein_weights *w, enum flux2_component c, const char *path, struct error *err)
 {
     w->paths[c] = path;
-    int rc = checkpoint_open(&w->checkpoints[c], path, err);
+    int rc = klein_check_folder(path, err);
+    if (rc)
+        return rc;
+    rc = checkpoint_open(&w->checkpoints[c], path, err);
     w->open[c] = !rc;
     return rc ? rc : klein_check_format(&w->checkpoints[c], path, err);
 }

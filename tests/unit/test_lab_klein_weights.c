@@ -156,6 +156,21 @@ TEST(lab_klein_weights_say_what_is_wrong)
             ERR_INPUT, "\"decoder.mid.attn_1.q.weight\"", "ae.safetensors");
 }
 
+// A folder whose transformer is GGUF alone.
+TEST(lab_klein_weights_refuse_a_folder_of_gguf)
+{
+    struct klein_weights w;
+    struct error e = {0};
+    char from[1300];
+    REQUIRE_OK(tiny_flux2_write(in_dir("folder"), &(struct tiny_flux2_options){.seed = 7}, &e), &e);
+    snprintf(from, sizeof from, "%s/transformer/diffusion_pytorch_model.safetensors", in_dir("folder"));
+    CHECK(rename(from, in_dir("folder/transformer/model-Q4_0.gguf")) == 0);
+    CHECK_INT(open_of(&w, in_dir("folder"), &e), ERR_INPUT);
+    if (!CHECK(strstr(e.message, "\"model-Q4_0.gguf\" alone: GGUF files of FLUX.2 are not supported yet") != NULL))
+        printf("  %s: %s\n", e.where, e.message);
+    klein_weights_close(&w);
+}
+
 // The text encoder is a folder. A file in its place is said to be one, and of what kind where that is not supported.
 TEST(lab_klein_weights_refuse_a_text_encoder_in_one_file)
 {
