@@ -37,8 +37,8 @@ static void *draw(const struct parameter *p, const struct shape *s, int seed)
     void *out = malloc((size_t)shape_bytes(s) + 64);
     random_numpy_seed(&random, (uint64_t)seed);
     if (wide && out && dtype_is_integer(s->dtype)) {
-        random_numpy_integers(&random, s->dtype, s->dtype == DT_S8 ? -127 : 0, s->dtype == DT_S8 ? 254 : 1, out, n,
-                              NULL);
+        uint64_t range = s->dtype == DT_S8 ? 254 : s->dtype == DT_U8 ? 255 : 1;
+        random_numpy_integers(&random, s->dtype, s->dtype == DT_S8 ? -127 : 0, range, out, n, NULL);
     } else if (wide && out && s->dtype == DT_PRED) {
         for (size_t i = 0; i < n; i++)
             ((uint8_t *)out)[i] = random_numpy_u32(&random) % 4 != 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of bf16 by weights that are codes, as policies store them: against the plain program, and against sums in
 // f64 of codes that are taken out of their bytes here.
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "ir/cost.h"
@@ -167,6 +168,36 @@ static void weights_are_exact(struct rig *r, size_t i, const char *isa)
 TEST(kernels_codes_weights_are_exact_plugin)
 {
     kernels_each_isa(sizeof cases / sizeof *cases, weights_are_exact);
+}
+
+// What the memory check before loading counts on: with the call a program needs no memory for a weight that is widened,
+// nor for one that is unpacked; without it does.
+TEST(kernels_codes_need_no_wide_weights_plugin)
+{
+    struct rig r;
+    if (!kernels_rig_open(&r))
+        return;
+    const struct codes_case c = {"w4a16", 8, 2048, 2048, 32, true};
+    const int64_t wide = 2 * c.k * c.n, activations = 2 * c.tokens * (c.k + c.n) * 4;
+    struct kernels_trial trial;
+    struct module called;
+    struct kernels_chosen chosen;
+    kernels_trial_begin(&trial, c.policy);
+    build(&trial.m, &c);
+    module_init(&called, &trial.arena, "kernels");
+    bool ok = CHECK_INT(kernels_choose(&trial.m, 0, &called, &chosen, &r.err), 0);
+    int64_t bytes[2] = {0};
+    for (int i = 0; i < 2 && ok; i++) {
+        struct program_memory memory;
+        struct program *p = ir_compile(&r, i ? &called : &trial.m);
+        ok = CHECK(p) && CHECK_INT(program_memory(p, &memory, &r.err), 0);
+        bytes[i] = ok ? memory.temps : 0;
+        program_free(p);
+    }
+    if (ok && !(CHECK(bytes[0] >= wide) && CHECK(bytes[1] <= activations)))
+        printf("  plain %" PRId64 ", kernels %" PRId64 "\n", bytes[0], bytes[1]);
+    kernels_trial_end(&trial, "", ok, 0);
+    rig_close(&r);
 }
 
 // The call reads what is stored: two parameters, as many as there are operands beside x and the factors.

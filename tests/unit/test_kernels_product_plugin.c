@@ -214,6 +214,8 @@ static const struct added_case added[] = {
     {"w8a8, few rows", 1, 3, 64, 48, "w8a8", true, false, false, true},
     {"w8a16, gate", 2, 40, 128, 100, "w8a16", true, false, false, true},
     {"w8a16, few rows", 1, 7, 96, 70, "w8a16", false, false, false, true},
+    {"w4a16, gate", 2, 40, 128, 100, "w4a16", true, false, false, true},
+    {"w4a16, few rows", 1, 7, 96, 70, "w4a16", false, false, false, true},
 };
 
 // residual + gate * (x by a weight), with what policies round and quantise.
