@@ -22,12 +22,13 @@
 
 enum {
     LANES = 16,
-    ROWS = 8,         // of a tile
-    OUTPUTS = 48,     // of a tile: three vectors
-    PANELS = 4,       // of a strip
-    GROUPS = 512,     // of the inner dimension at a time: a strip is 384 KB, the next one, too; 8 rows of x are 16 KB
-    TILE_ROWS = 32,   // with AMX: two tiles of x
-    TILE_OUTPUTS = 32 // and two of weights
+    ROWS = 8,          // of a tile
+    OUTPUTS = 48,      // of a tile: three vectors
+    PANELS = 4,        // of a strip
+    GROUPS = 512,      // of the inner dimension at a time: a strip is 384 KB, the next one, too; 8 rows of x are 16 KB
+    TILE_ROWS = 32,    // with AMX: two tiles of x
+    TILE_OUTPUTS = 32, // and two of weights
+    MOST_AHEAD = 8     // rows of weights that are fetched at a time
 };
 #define STRIP (PANELS * OUTPUTS)
 // With fewer rows weights come from memory slower than they are multiplied, and packing is an effort.
@@ -230,10 +231,16 @@ ISA_TARGET_END
 
 ISA_TARGET("avx512f,amx-tile,amx-bf16,amx-int8")
 
-// As multiply_tile, of 32 rows of x, a[0] and a[1], and 32 outputs, b[0] and b[1]; fetches from two places.
+// Rows of weights, `apart`, to be fetched while others are multiplied, `step` bytes of each in the time of 16 groups.
+struct ahead {
+    const char *next;
+    int64_t step, apart, rows;
+};
+
+// As multiply_tile, of 32 rows of x, a[0] and a[1], and 32 outputs, b[0] and b[1]. Meanwhile
+// as many rows of weights are fetched as `ahead` says.
 ISA_INLINE void multiply_square(bool codes, int32_t *sums, bool before, const int32_t *const a[2],
-                                const int32_t *const b[2], int64_t groups, const char *next, int64_t step,
-                                int64_t apart)
+                                const int32_t *const b[2], int64_t groups, const struct ahead *ahead)
 {
     enum { LOW = LANES * TILE_OUTPUTS };
     if (before) {
@@ -247,13 +254,14 @@ ISA_INLINE void multiply_square(bool codes, int32_t *sums, bool before, const in
         _tile_zero(2);
         _tile_zero(3);
     }
-    for (int64_t g = 0; g < groups; g += LANES, next += step) {
+    const char *next = ahead->next;
+    for (int64_t g = 0; g < groups; g += LANES, next += ahead->step) {
         _tile_loadd(4, a[0] + g * LANES, 4 * LANES);
         _tile_loadd(6, b[0] + g * OUTPUTS, 4 * OUTPUTS);
         _tile_loadd(7, b[1] + g * OUTPUTS, 4 * OUTPUTS);
         _tile_loadd(5, a[1] + g * LANES, 4 * LANES);
-        _mm_prefetch(next, _MM_HINT_T1);
-        _mm_prefetch(next + apart, _MM_HINT_T1);
+        for (int64_t i = 0; i < ahead->rows; i++)
+            _mm_prefetch(next + i * ahead->apart, _MM_HINT_T1);
         if (codes) {
             _tile_dpbssd(0, 4, 6);
             _tile_dpbssd(1, 4, 7);
@@ -273,15 +281,15 @@ ISA_INLINE void multiply_square(bool codes, int32_t *sums, bool before, const in
 }
 
 static void square_codes(int32_t *sums, bool before, const int32_t *const a[2], const int32_t *const b[2],
-                         int64_t groups, const char *next, int64_t step, int64_t apart)
+                         int64_t groups, const struct ahead *ahead)
 {
-    multiply_square(true, sums, before, a, b, groups, next, step, apart);
+    multiply_square(true, sums, before, a, b, groups, ahead);
 }
 
 static void square_pairs(int32_t *sums, bool before, const int32_t *const a[2], const int32_t *const b[2],
-                         int64_t groups, const char *next, int64_t step, int64_t apart)
+                         int64_t groups, const struct ahead *ahead)
 {
-    multiply_square(false, sums, before, a, b, groups, next, step, apart);
+    multiply_square(false, sums, before, a, b, groups, ahead);
 }
 
 ISA_TARGET_END
@@ -370,7 +378,9 @@ static void multiply_squares(const struct run *r, const int32_t *w, int32_t *all
 {
     const struct panel *p = r->p;
     int64_t row_bytes = bytes_of(p->w_type, p->k), ahead_bytes = bytes_of(p->w_type, LANES * (r->codes ? 4 : 2));
-    int64_t groups = least(r->groups - g, GROUPS);
+    int64_t groups = least(r->groups - g, GROUPS),
+            squares = multiple(r->rows, TILE_ROWS) / TILE_ROWS * (STRIP / TILE_OUTPUTS);
+    int64_t at_once = least((STRIP + squares - 1) / squares, MOST_AHEAD);
     for (int64_t row = 0; row < r->rows; row += TILE_ROWS) {
         const int32_t *x = r->x + g * r->padded + row * groups;
         const int32_t *const a[2] = {x, x + LANES * groups};
@@ -379,11 +389,10 @@ static void multiply_squares(const struct run *r, const int32_t *w, int32_t *all
             const int32_t *b[2];
             for (int i = 0; i < 2; i++)
                 b[i] = w + (o + i * LANES) / OUTPUTS * OUTPUTS * groups + (o + i * LANES) % OUTPUTS;
-            bool fetch = ahead > 0;
-            (r->codes ? square_codes : square_pairs)(sums, g > 0, a, b, groups, fetch ? next : (const char *)x,
-                                                     fetch ? ahead_bytes : 0, fetch && ahead > 1 ? row_bytes : 0);
-            next += 2 * row_bytes;
-            ahead -= 2;
+            const struct ahead fetch = {next, ahead_bytes, row_bytes, least(ahead, at_once)};
+            (r->codes ? square_codes : square_pairs)(sums, g > 0, a, b, groups, &fetch);
+            next += at_once * row_bytes;
+            ahead -= at_once;
             if (g + groups == r->groups)
                 finish_tile(r, sums, row, TILE_ROWS, first + o, n - o, TILE_OUTPUTS);
         }

@@ -274,6 +274,36 @@ TEST(kernels_product_adds_plugin)
     kernels_each_isa(sizeof added / sizeof *added, added_agrees);
 }
 
+// Small whole numbers have exact sums in any order, and powers of two exact products: what is rounded, and where, is
+// all that is left to differ, and nothing does.
+static void added_exactly(struct rig *r, size_t i, const char *isa)
+{
+    static const size_t which[] = {0, 5}; // many rows, few rows
+    static float x[2 * 40 * 320], residual[2 * 40 * 200], gate[2 * 200];
+    static uint16_t w[200 * 320];
+    const struct added_case *c = &added[which[i]];
+    for (size_t k = 0; k < sizeof x / sizeof *x; k++)
+        x[k] = (float)(k * 7919 % 31) - 11;
+    for (size_t k = 0; k < sizeof w / sizeof *w; k++)
+        w[k] = bf16_from_f32((float)(k * 104729 % 17) - 5);
+    for (size_t k = 0; k < sizeof residual / sizeof *residual; k++)
+        residual[k] = (float)(k * 31 % 4093) / 7 - 300;
+    for (size_t k = 0; k < sizeof gate / sizeof *gate; k++)
+        gate[k] = k % 3 == 0 ? -0.5F : k % 3 == 1 ? 0.25F : 1;
+    struct kernels_trial trial;
+    kernels_trial_begin(&trial, c->name);
+    build_added(&trial.m, c);
+    bool ok = kernels_run(r, &trial.m, (const void *const[]){x, residual, gate, w}, 0, &trial.k) &&
+              CHECK_INT(trial.k.adds_left, 0) &&
+              CHECK(memcmp(trial.k.plain, trial.k.kernels, (size_t)(trial.k.n * dtype_bits(trial.k.type) / 8)) == 0);
+    kernels_trial_end(&trial, isa, ok, 0);
+}
+
+TEST(kernels_product_adds_exactly_plugin)
+{
+    kernels_each_isa(2, added_exactly);
+}
+
 // A NaN makes its row NaN, an infinity infinite or NaN, nothing else changes.
 TEST(kernels_product_propagates_nan_plugin)
 {
