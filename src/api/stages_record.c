@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "api/stages_record.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "api/evidence.h"
@@ -171,11 +172,26 @@ struct side_run {
     struct stages_side *side;
 };
 
+static void report_of_side(void *context, const char *stage, size_t done, size_t total)
+{
+    const struct side_run *r = context;
+    char text[160];
+    snprintf(text, sizeof text, "%s: %s", r->name, stage);
+    progress_report(r->progress, text, done, total);
+}
+
+static void note_of_side(void *context, const char *text)
+{
+    const struct side_run *r = context;
+    progress_note(r->progress, text);
+}
+
 static int run_side(void *of, struct turn *turn, struct error *err)
 {
     struct side_run *r = of;
+    const struct progress named = {report_of_side, note_of_side, r};
     r->options.turn = turn;
-    int rc = stages_run(&r->stages, &r->options, r->record, r->progress, err);
+    int rc = stages_run(&r->stages, &r->options, r->record, &named, err);
     if (!rc)
         rc = keep_side(&r->stages, r->which, r->name, r->record, r->side, err);
     stages_release(&r->stages);

@@ -380,8 +380,9 @@ static int put(struct arena *arena, struct chip_value *v, const struct chip_meas
     if (isnan(m->value))
         return 0;
     char *cite =
-        arena_printf(arena, err, "%s on %s, %d threads, plugin %.8s: median of %d samples, spread %.2g %% (%s)", what,
-                     l->cpu_model, l->threads, l->plugin_sha256, m->samples, 100 * m->spread / m->value, l->date);
+        arena_printf(arena, err, "%s on %s, %d thread%s, plugin %.8s: median of %d sample%s, spread %.2g %% (%s)", what,
+                     l->cpu_model, l->threads, l->threads == 1 ? "" : "s", l->plugin_sha256, m->samples,
+                     m->samples == 1 ? "" : "s", 100 * m->spread / m->value, l->date);
     if (!cite)
         return ERR_MEMORY;
     v->value = m->value;

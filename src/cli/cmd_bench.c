@@ -130,21 +130,28 @@ static int print_text(struct cli *cli, const struct call *c, struct error *err)
     }
     int rc = table_print(&t, &cli->out, TABLE_TEXT, (size_t)cli->width, cli->color, err);
     table_release(&t);
-    str_addf(&cli->out, "[M] on %s, %zu samples each after %zu warm-up runs\n", device_of(&c->subjects[0]),
-             c->subjects[0].n_samples, c->subjects[0].warmup.runs);
+    const struct bench_subject *first = &c->subjects[0];
+    struct str line;
+    str_init(&line);
+    str_addf(&line, "[M] on %s, %zu sample%s each after %zu warm-up run%s", device_of(first), first->n_samples,
+             first->n_samples == 1 ? "" : "s", first->warmup.runs, first->warmup.runs == 1 ? "" : "s");
+    wrap_text(&cli->out, str_text(&line), 0, 2, cli->width);
     for (size_t i = 0; i < c->n; i++) {
-        struct str line;
-        str_init(&line);
+        str_clear(&line);
         str_add(&line, "kernels: ");
         size_t empty = line.length;
         subject_kernels_text(&c->subjects[i].subject, &line);
         if (line.length > empty)
             wrap_text(&cli->out, line.text, 0, 2, cli->width);
-        str_release(&line);
     }
-    if (c->n == 2)
-        str_addf(&cli->out, "second over first: %.3f (95 %% %.3f to %.3f, %zu pairs): %s\n", c->paired.ratio,
-                 c->paired.low, c->paired.high, c->paired.pairs, measure_verdict_name(c->paired.verdict));
+    if (c->n == 2) {
+        str_clear(&line);
+        str_addf(&line, "second over first: %.3f (95 %% %.3f to %.3f, %zu pair%s): %s", c->paired.ratio, c->paired.low,
+                 c->paired.high, c->paired.pairs, c->paired.pairs == 1 ? "" : "s",
+                 measure_verdict_name(c->paired.verdict));
+        wrap_text(&cli->out, str_text(&line), 0, 2, cli->width);
+    }
+    str_release(&line);
     for (size_t i = 0; i < c->host.n_warnings; i++)
         wrap_text(&cli->out, c->host.warnings[i], 0, 2, cli->width);
     return rc;
@@ -416,6 +423,9 @@ static int run(struct cli *cli, struct error *err)
     o->warmup = cli_int(cli, "warmup", -1);
     o->seed = cli_seed(cli);
     bool calibrates = cli_flag(cli, "calibrate");
+    if (cli->n_operands && stages_has(cli->operands[0]))
+        return error_set(err, ERR_USAGE, cli->operands[0],
+                         "is an image pipeline: say what of it is timed, as in --stages text,dit,vae");
     if (calibrates && cli_flag(cli, "trace"))
         return error_set(err, ERR_USAGE, "--trace",
                          "does not go with --calibrate, whose products say nothing of a model");

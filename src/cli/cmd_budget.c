@@ -43,21 +43,23 @@ static void count(struct str *out, double n, const char *one)
 static void describe_layers(struct str *s, const struct arch *a)
 {
     int64_t local = arch_layers_local(a, 0, a->layers), moe = arch_layers_with(a, ARCH_MOE_LAYERS, 0, a->layers);
-    str_addf(s, ", %" PRId64 " layers", a->layers);
+    str_addf(s, ", %" PRId64 " layer%s", a->layers, a->layers == 1 ? "" : "s");
     if (a->encoder_layers)
         str_addf(s, " after %" PRId64 " of the encoder", a->encoder_layers);
     if (a->hidden)
         str_addf(s, ", hidden %" PRId64, a->hidden);
     if (a->kv_lora)
-        str_addf(s, ", %" PRId64 " heads over latents of %" PRId64 " + %" PRId64, a->heads, a->kv_lora, a->rope_dim);
+        str_addf(s, ", %" PRId64 " head%s over latents of %" PRId64 " + %" PRId64, a->heads, a->heads == 1 ? "" : "s",
+                 a->kv_lora, a->rope_dim);
     else
-        str_addf(s, ", %" PRId64 " heads of %" PRId64 ", %" PRId64 " of keys and values", a->heads, a->head_dim,
-                 a->kv_heads);
+        str_addf(s, ", %" PRId64 " head%s of %" PRId64 ", %" PRId64 " of keys and values", a->heads,
+                 a->heads == 1 ? "" : "s", a->head_dim, a->kv_heads);
     if (moe)
-        str_addf(s, ", %" PRId64 " layers with %" PRId64 " experts of which a token passes %" PRId64, moe, a->experts,
-                 a->active_experts);
+        str_addf(s, ", %" PRId64 " layer%s with %" PRId64 " experts of which a token passes %" PRId64, moe,
+                 moe == 1 ? "" : "s", a->experts, a->active_experts);
     if (local)
-        str_addf(s, ", %" PRId64 " layers with a window of %" PRId64 " tokens", local, a->window);
+        str_addf(s, ", %" PRId64 " layer%s with a window of %" PRId64 " tokens", local, local == 1 ? "" : "s",
+                 a->window);
 }
 
 static void describe_model(struct cli *cli, const struct budget *b)
@@ -108,9 +110,9 @@ static void describe_job(struct cli *cli, const struct budget *b, int64_t batch)
         str_addf(&s, "an image of %" PRId64 "x%" PRId64 " on each way of the batch", j->height, j->width);
     } else if (batch) {
         count(&s, (double)batch, "sequence");
-        str_addf(&s, " of %" PRId64 " tokens", j->seq);
+        str_addf(&s, " of %" PRId64 " token%s", j->seq, j->seq == 1 ? "" : "s");
     } else {
-        str_addf(&s, "a sequence of %" PRId64 " tokens on each way of the batch", j->seq);
+        str_addf(&s, "a sequence of %" PRId64 " token%s on each way of the batch", j->seq, j->seq == 1 ? "" : "s");
     }
     if (j->train) {
         str_addf(&s, ", %s: ", j->recipe.name);
@@ -273,7 +275,7 @@ static void capacity(struct str *s, const struct budget *b, const struct budget_
     if (images)
         str_addf(s, " of %" PRId64 "x%" PRId64, b->job.height, b->job.width);
     else
-        str_addf(s, " of %" PRId64 " tokens", b->job.seq);
+        str_addf(s, " of %" PRId64 " token%s", b->job.seq, b->job.seq == 1 ? "" : "s");
     if (c->most_sequences < 1)
         str_add(s, " fits");
     if (c->most_tokens >= 1) {

@@ -116,8 +116,8 @@ static int host_text(struct cli *cli, const struct host_facts *h, const struct c
     table_init(&t);
     table_column(&t, "host", NULL, TABLE_LEFT, 0);
     table_column(&t, h->model[0] ? h->model : h->architecture, NULL, TABLE_LEFT, 0);
-    str_addf(&s, "%s, %lld cores, %lld threads, %lld of them for this process", h->architecture, (long long)h->cores,
-             (long long)h->threads, (long long)h->affinity);
+    str_addf(&s, "%s, %lld core%s, %lld thread%s, %lld of them for this process", h->architecture, (long long)h->cores,
+             h->cores == 1 ? "" : "s", (long long)h->threads, h->threads == 1 ? "" : "s", (long long)h->affinity);
     fact(&t, "processor", str_text(&s));
     str_clear(&s);
     const char *isa;

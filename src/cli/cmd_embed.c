@@ -112,7 +112,10 @@ static int print(struct cli *cli, const struct embed *e, const char *trace, stru
 {
     const char *format = cli_string(cli, "format");
     if (e->workload.n_truncated)
-        cli_note(cli, "%zu of %zu texts were cut at %lld tokens", e->workload.n_truncated, e->workload.n_texts,
+        cli_note(cli, "%zu of %zu text%s cut at %lld tokens", e->workload.n_truncated, e->workload.n_texts,
+                 e->workload.n_texts == 1       ? " was"
+                 : e->workload.n_truncated == 1 ? "s was"
+                                                : "s were",
                  (long long)e->workload.seq);
     if (cli->json || strcmp(format, "json") == 0)
         return print_json(cli, e, trace, err);

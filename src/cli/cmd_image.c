@@ -127,12 +127,13 @@ static void say(struct cli *cli, const struct image_run *r)
         cli_note(cli, "random weights come without a tokenizer: every byte of the prompt is a token; --tokenizer DIR "
                       "names one");
     if (r->prompt.invalid_utf8)
-        cli_note(cli, "the prompt holds %zu sequences that are not UTF-8", r->prompt.invalid_utf8);
+        cli_note(cli, "the prompt holds %zu sequence%s not UTF-8", r->prompt.invalid_utf8,
+                 r->prompt.invalid_utf8 == 1 ? " that is" : "s that are");
     if (r->prompt.cut_prompt)
         say_cut(cli, r);
     else if (r->prompt.cut_template)
-        cli_note(cli, "the prompt is whole, but %zu of the template's tokens behind it were cut at %lld",
-                 r->prompt.cut_template, (long long)r->max_tokens);
+        cli_note(cli, "the prompt is whole, but %zu of the template's tokens behind it %s cut at %lld",
+                 r->prompt.cut_template, r->prompt.cut_template == 1 ? "was" : "were", (long long)r->max_tokens);
     for (int i = 0; i < r->pipeline.n_references; i++) {
         const int64_t *used = r->pipeline.references[i];
         if (r->sizes[i][0] != used[0] || r->sizes[i][1] != used[1])

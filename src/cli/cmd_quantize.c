@@ -146,7 +146,7 @@ static void add_kept(struct str *out, const struct quantize_file *q)
     if (!n)
         return;
     format_bytes(bytes, (double)total);
-    str_addf(out, "Kept: %zu tensors, %s", q->count - q->quantised, bytes);
+    str_addf(out, "Kept: %zu tensor%s, %s", q->count - q->quantised, q->count - q->quantised == 1 ? "" : "s", bytes);
     for (size_t k = 0; k < n; k++) {
         str_add(out, k ? ", " : " (");
         str_add_terminal(out, reasons[k], strlen(reasons[k]));
@@ -186,8 +186,9 @@ static void add_summary(struct str *out, const struct quantize_file *q)
     add_count(out, s->scales_raised, "scales were raised to the smallest that their type holds");
     add_count(out, s->scales_lowered, "scales were beyond what their type holds");
     if (q->calibration)
-        str_addf(out, "Activations: %zu static scales of %s from %zu texts. ", q->calibration->count,
-                 dtype_name(q->calibration->type), q->calibration->texts);
+        str_addf(out, "Activations: %zu static scale%s of %s from %zu text%s. ", q->calibration->count,
+                 q->calibration->count == 1 ? "" : "s", dtype_name(q->calibration->type), q->calibration->texts,
+                 q->calibration->texts == 1 ? "" : "s");
     str_add(out, "A row is one output channel; the outlier ratio is the largest magnitude over the root mean square.");
 }
 

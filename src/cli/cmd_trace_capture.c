@@ -89,8 +89,9 @@ static void show_text(struct cli *cli, const struct call *c)
     show_time(&cli->out, "traced", d->traced_ms, "median of the traced steps; no latency");
     str_addf(&cli->out, "%-10s ", "directory");
     str_add_terminal(&cli->out, c->directory, strlen(c->directory));
-    str_addf(&cli->out, "\n%-10s %d, %" PRIu64 " bytes, %" PRIu64 " events of %s\n", "files",
+    str_addf(&cli->out, "\n%-10s %d, %" PRIu64 " bytes, %" PRIu64 " event%s of %s\n", "files",
              c->perfetto.length ? 2 : 1, d->capture.space.length + c->perfetto_bytes, d->capture.events,
+             d->capture.events == 1 ? "" : "s",
              d->capture.from_plugin ? "the plugin's profiler and our spans" : "our spans");
     const struct str *const paths[] = {&c->path, &c->perfetto};
     for (size_t i = 0; i < 2 && paths[i]->length; i++) {
@@ -140,7 +141,8 @@ static int run_call(struct cli *cli, struct call *c, struct error *err)
     if (c->done.capture.without_buffers)
         cli_note(cli, "%s", c->done.capture.without_buffers);
     if (c->done.capture.dropped)
-        cli_note(cli, "%" PRIu64 " spans are not in the profile: there was no room for them", c->done.capture.dropped);
+        cli_note(cli, "%" PRIu64 " span%s not in the profile: there was no room", c->done.capture.dropped,
+                 c->done.capture.dropped == 1 ? " is" : "s are");
     if (cli->json)
         return show_json(cli, c, err);
     show_text(cli, c);

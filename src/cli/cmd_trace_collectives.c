@@ -180,21 +180,22 @@ static void remarks(struct cli *cli, const struct trace_collectives *c)
         partial += c->rows[i].times.partial;
         partners += strcmp(c->rows[i].kind, "copy") != 0 ? c->rows[i].times.runs : 0;
     }
-    str_addf(&s, "%" PRIu64 " runs on %zu devices. ", runs, c->found.n);
+    str_addf(&s, "%" PRIu64 " run%s on %zu device%s. ", runs, runs == 1 ? "" : "s", c->found.n,
+             c->found.n == 1 ? "" : "s");
     if (matched)
         str_add(&s, "Waiting is the time until the last device of the group had started, transfer the rest. ");
     if (partial)
         str_addf(&s,
-                 "Of %" PRIu64 " runs other devices of the group are not in the profile: if these came later, the "
+                 "Of %" PRIu64 " run%s other devices of the group are not in the profile: if these came later, the "
                  "waiting was longer and the transfer shorter. ",
-                 partial);
+                 partial, partial == 1 ? "" : "s");
     if (partners > matched)
-        str_addf(&s,
-                 "Of %" PRIu64 " runs no partner is in the profile: their waiting cannot be told from the transfer. ",
-                 partners - matched);
+        str_addf(&s, "Of %" PRIu64 " run%s no partner is in the profile: waiting cannot be told from the transfer. ",
+                 partners - matched, partners - matched == 1 ? "" : "s");
     group_remarks(&s, c);
     if (c->unpaired)
-        str_addf(&s, "%" PRIu64 " starts or ends have no other half and are left out. ", c->unpaired);
+        str_addf(&s, "%" PRIu64 " start%s no other half and %s left out. ", c->unpaired,
+                 c->unpaired == 1 ? " or end has" : "s or ends have", c->unpaired == 1 ? "is" : "are");
     wrap_text(&cli->out, str_text(&s), 0, 0, cli->width);
     str_release(&s);
 }

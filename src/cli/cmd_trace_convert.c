@@ -71,10 +71,12 @@ static int document(struct cli *cli, struct trace *t, void *of, struct jw *w, st
 static void say(struct cli *cli, const struct answer *a)
 {
     str_add_terminal(&cli->out, a->out, strlen(a->out));
-    str_addf(&cli->out, ": %" PRIu64 " events on %" PRIu64 " %s", a->done.events, a->done.tracks,
-             a->target->form == TRACE_CSV || a->target->form == TRACE_XSPACE ? "lines" : "tracks");
+    str_addf(&cli->out, ": %" PRIu64 " event%s on %" PRIu64 " %s%s", a->done.events, a->done.events == 1 ? "" : "s",
+             a->done.tracks, a->target->form == TRACE_CSV || a->target->form == TRACE_XSPACE ? "line" : "track",
+             a->done.tracks == 1 ? "" : "s");
     if (a->done.aggregates)
-        str_addf(&cli->out, ", without %" PRIu64 " sums that have no place in time", a->done.aggregates);
+        str_addf(&cli->out, ", without %" PRIu64 " sum%s no place in time", a->done.aggregates,
+                 a->done.aggregates == 1 ? " that has" : "s that have");
     if (a->done.out_of_range)
         str_addf(&cli->out, ", without %" PRIu64 " of impossible times", a->done.out_of_range);
     str_add(&cli->out, "\n");

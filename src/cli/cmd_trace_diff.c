@@ -197,7 +197,7 @@ static void say_steps(struct str *s, const struct diff_steps *d, bool judge, dou
         str_addf(s, " Step for step, the %zu that both have: %+.3g %%, %+.3g to %+.3g %%.", d->n_matched,
                  100 * d->matched_slower, 100 * d->matched_range.low, 100 * d->matched_range.high);
     if (d->only_a + d->only_b)
-        str_addf(s, " %zu steps are only in A, %zu only in B.", d->only_a, d->only_b);
+        str_addf(s, " %zu step%s only in A, %zu only in B.", d->only_a, d->only_a == 1 ? " is" : "s are", d->only_b);
     if (most && diff_step_change_ps(most) != 0) {
         format_time(before, (double)most->a_ps[DIFF_DURATION] * 1e-12);
         format_time(after, (double)most->b_ps[DIFF_DURATION] * 1e-12);

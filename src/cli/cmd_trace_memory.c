@@ -270,7 +270,7 @@ static int print_table(struct cli *cli, const struct found *f, const char *show,
         rc = table_print(&t, &cli->out, format, (size_t)cli->width, cli->color, err);
     table_release(&t);
     if (!rc && left_out && format == TABLE_TEXT)
-        str_addf(&cli->out, "%zu more rows; --top 0 shows all\n", left_out);
+        str_addf(&cli->out, "%zu more row%s; --top 0 shows all\n", left_out, left_out == 1 ? "" : "s");
     return rc;
 }
 
@@ -285,7 +285,8 @@ static void remarks(struct cli *cli, const struct found *f)
         str_add(&s, "The profile has no events of allocators: this is what the programs were planned to need, their "
                     "buffer assignments replayed in the order of the program. ");
     if (f->memory.unnamed)
-        str_addf(&s, "%zu events name no allocator and are left out. ", f->memory.unnamed);
+        str_addf(&s, "%zu event%s no allocator and %s left out. ", f->memory.unnamed,
+                 f->memory.unnamed == 1 ? " names" : "s name", f->memory.unnamed == 1 ? "is" : "are");
     if (f->heaps.damage)
         str_addf(&s, "The buffers of a program cannot be read: %s. ", f->heaps.damage);
     if (s.length)

@@ -71,8 +71,8 @@ static int document(struct cli *cli, struct trace *t, void *of, struct jw *w, st
 static void say(struct cli *cli, const struct trace *t, const struct answer *a)
 {
     str_add_terminal(&cli->out, a->out, strlen(a->out));
-    str_addf(&cli->out, ": %zu planes, %zu of them devices, of %zu files\n", a->done.planes, a->done.devices,
-             t->n_files);
+    str_addf(&cli->out, ": %zu plane%s, %zu of them devices, of %zu files\n", a->done.planes,
+             a->done.planes == 1 ? "" : "s", a->done.devices, t->n_files);
     if (a->done.renumbered)
         str_addf(&cli->out, "  %zu program%s another number: an earlier file has a different program of it\n",
                  a->done.renumbered, a->done.renumbered == 1 ? " has" : "s have");

@@ -127,12 +127,15 @@ static void summary(struct cli *cli, const struct trace *t, const struct trace_o
     format_time(self, (double)o->self_ps * 1e-12);
     if (shown < n)
         str_addf(&s, "The first %zu of %zu rows; --top 0 shows all. ", shown, n);
-    str_addf(&s, "%zu device%s of %zu file%s, %" PRIu64 " events, %s of self time, all devices added up. ",
-             o->devices.n, o->devices.n == 1 ? "" : "s", t->n_files, t->n_files == 1 ? "" : "s", events, self);
+    str_addf(&s, "%zu device%s of %zu file%s, %" PRIu64 " event%s, %s of self time, all devices added up. ",
+             o->devices.n, o->devices.n == 1 ? "" : "s", t->n_files, t->n_files == 1 ? "" : "s", events,
+             events == 1 ? "" : "s", self);
     if (overlaps)
-        str_addf(&s, "%zu events overlap another one in part: the common time is the later one's. ", overlaps);
+        str_addf(&s, "%zu event%s another one in part: the common time is the later one's. ", overlaps,
+                 overlaps == 1 ? " overlaps" : "s overlap");
     if (out_of_range)
-        str_addf(&s, "%zu events have impossible times and are left out. ", out_of_range);
+        str_addf(&s, "%zu event%s impossible times and %s left out. ", out_of_range,
+                 out_of_range == 1 ? " has" : "s have", out_of_range == 1 ? "is" : "are");
     cost_sentences(&s, o);
     if (async)
         str_add(&s, "What starts or ends an asynchronous transfer has no rate: its bytes are not of its own time. ");

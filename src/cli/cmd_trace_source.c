@@ -60,7 +60,7 @@ static int print_track(struct cli *cli, const struct trace_ops *o, enum trace_tr
         rc = table_print(&t, &cli->out, format, (size_t)cli->width, cli->color, err);
     table_release(&t);
     if (!rc && left && format == TABLE_TEXT)
-        str_addf(&cli->out, "%zu more rows; --top 0 --depth 0 shows all\n", left);
+        str_addf(&cli->out, "%zu more row%s; --top 0 --depth 0 shows all\n", left, left == 1 ? "" : "s");
     return rc;
 }
 

@@ -165,8 +165,9 @@ static void say(struct cli *cli, struct str *s)
 
 static void head(struct cli *cli, const struct trace *t, const struct trace_summary *s, struct str *text)
 {
-    str_addf(text, "%zu file%s, %zu planes, %zu lines, %" PRIu64 " events. ", t->n_files, t->n_files == 1 ? "" : "s",
-             s->n_planes, s->n_lines, s->events);
+    str_addf(text, "%zu file%s, %zu plane%s, %zu line%s, %" PRIu64 " event%s. ", t->n_files, t->n_files == 1 ? "" : "s",
+             s->n_planes, s->n_planes == 1 ? "" : "s", s->n_lines, s->n_lines == 1 ? "" : "s", s->events,
+             s->events == 1 ? "" : "s");
     if (!isnan(s->duty))
         str_addf(text, "Devices were busy for %.1f %% of the time between their first and their last operation. ",
                  100 * s->duty);

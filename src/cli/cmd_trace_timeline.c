@@ -235,7 +235,7 @@ static int write_figure(struct answer *a, struct trace *t, struct timeline_optio
         if (a->cli->json)
             jw_kv_uint(&a->w, "rows_left_out", left_out);
         else if (left_out)
-            str_addf(&a->cli->out, "%zu rows did not fit into the figure.\n", left_out);
+            str_addf(&a->cli->out, "%zu row%s did not fit into the figure.\n", left_out, left_out == 1 ? "" : "s");
         end_part(a, &l, NULL);
     }
     str_release(&figure);

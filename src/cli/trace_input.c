@@ -8,10 +8,11 @@
 static void note_left_out(struct cli *cli, const struct trace_file *f)
 {
     if (f->chrome.left_out)
-        cli_note(cli, "%s: without %" PRIu64 " events of kinds that profiles have no place for", f->path,
-                 f->chrome.left_out);
+        cli_note(cli, "%s: without %" PRIu64 " event%s of kinds that profiles have no place for", f->path,
+                 f->chrome.left_out, f->chrome.left_out == 1 ? "" : "s");
     if (f->chrome.arrows_left_out)
-        cli_note(cli, "%s: without %" PRIu64 " ends of arrows where no event is", f->path, f->chrome.arrows_left_out);
+        cli_note(cli, "%s: without %" PRIu64 " end%s of arrows where no event is", f->path, f->chrome.arrows_left_out,
+                 f->chrome.arrows_left_out == 1 ? "" : "s");
 }
 
 int trace_input(struct cli *cli, struct trace *t, struct error *err)

@@ -21,10 +21,11 @@ int trace_output(struct cli *cli, const struct capture *c, const char **path, st
     str_release(&file);
     if (rc || !*path)
         return rc ? rc : ERR_MEMORY;
-    cli_note(cli, "profile: %s, %" PRIu64 " events", *path, c->events);
+    cli_note(cli, "profile: %s, %" PRIu64 " event%s", *path, c->events, c->events == 1 ? "" : "s");
     if (c->without_buffers)
         cli_note(cli, "%s", c->without_buffers);
     if (c->dropped)
-        cli_note(cli, "%" PRIu64 " spans are not in the profile: there was no room for them", c->dropped);
+        cli_note(cli, "%" PRIu64 " span%s not in the profile: there was no room", c->dropped,
+                 c->dropped == 1 ? " is" : "s are");
     return 0;
 }

@@ -93,10 +93,11 @@ static void lengths(struct writer *w)
         text(w,
              "%.0f to %.0f tokens, half of them up to %.0f, nine tenths up to %.0f; padded to %lld, so that %.0f %% of "
              "the "
-             "positions are padding; %zu texts were cut",
+             "positions are padding; %zu text%s cut",
              stats_quantile(tokens, l->n_texts, 0, scratch), stats_quantile(tokens, l->n_texts, 1, scratch),
              stats_quantile(tokens, l->n_texts, 0.5, scratch), stats_quantile(tokens, l->n_texts, 0.9, scratch),
-             (long long)l->seq, 100 * (1 - (double)l->n_tokens / padded), l->n_truncated),
+             (long long)l->seq, 100 * (1 - (double)l->n_tokens / padded), l->n_truncated,
+             l->n_truncated == 1 ? " was" : "s were"),
         NULL);
 }
 
@@ -106,8 +107,9 @@ static void text_workload(struct writer *w)
     add(w, "modality", "text", NULL);
     add(w, "objective", "sentence embeddings: each text is a query over all others, ranked by cosine", NULL);
     add(w, "batches",
-        text(w, "%zu texts in %zu runs of %lld, the last of which holds %zu", l->n_texts, l->n_batches,
-             (long long)l->batch, l->n_texts - (l->n_batches - 1) * (size_t)l->batch),
+        text(w, "%zu text%s in %zu run%s of %lld, the last of which holds %zu", l->n_texts, l->n_texts == 1 ? "" : "s",
+             l->n_batches, l->n_batches == 1 ? "" : "s", (long long)l->batch,
+             l->n_texts - (l->n_batches - 1) * (size_t)l->batch),
         NULL);
     add(w, "how requests arrive", NULL, again(w, text(w, "--batch %lld", (long long)(l->batch > 1 ? 1 : 32))));
     lengths(w);
@@ -123,7 +125,8 @@ static void workload(struct writer *w)
     if (l->program) {
         add(w, "modality", NULL, "an exported program does not say what its arguments are");
         add(w, "objective", "every output of the program, against the same graph in f64", NULL);
-        add(w, "batches", text(w, "%zu cases, each a run of the program", l->n_batches), NULL);
+        add(w, "batches", text(w, "%zu case%s, each a run of the program", l->n_batches, l->n_batches == 1 ? "" : "s"),
+            NULL);
         add(w, "how requests arrive", NULL, "more cases in the archive of --inputs");
         add(w, "sequence lengths", "as the program's shapes have them", NULL);
         add(w, "training or serving", "one run of the program; whether it trains is in what it computes", NULL);
@@ -181,7 +184,8 @@ static void hardware(struct writer *w)
     for (size_t i = 0; i < d->n_devices; i++)
         processes = d->devices[i].process_index >= processes ? d->devices[i].process_index + 1 : processes;
     add(w, "generation",
-        cpu ? text(w, h->cores > 0 ? "%s (%s), %lld cores" : "%s (%s)", h->model, h->architecture, (long long)h->cores)
+        cpu ? text(w, h->cores > 0 ? "%s (%s), %lld core%s" : "%s (%s)", h->model, h->architecture, (long long)h->cores,
+                   h->cores == 1 ? "" : "s")
         : chip ? text(w, "%s: %s", chip->name, own->kind)
                : own->kind,
         NULL);
@@ -191,9 +195,9 @@ static void hardware(struct writer *w)
             NULL);
     else
         add(w, "physical chips",
-            chip ? text(w, "%zu, of %d devices each",
+            chip ? text(w, "%zu, of %d device%s each",
                         (d->n_devices + (size_t)chip->devices_per_chip - 1) / (size_t)chip->devices_per_chip,
-                        chip->devices_per_chip)
+                        chip->devices_per_chip, chip->devices_per_chip == 1 ? "" : "s")
                  : NULL,
             chip ? NULL : "assay devices");
     add(w, "hosts", text(w, "%d", processes), NULL);
@@ -258,8 +262,9 @@ static void precision(struct writer *w)
             scaled ? "none: scales are made from the values of each call" : "none: no activation has a scale", NULL);
     if (w->p->n_products > 0)
         add(w, "multiplied as",
-            text(w, "%s by %s, most of %d kinds of product in the optimised program", dtype_name(w->p->products[0].lhs),
-                 dtype_name(w->p->products[0].rhs), w->p->n_products),
+            text(w, "%s by %s, most of %d kind%s of product in the optimised program",
+                 dtype_name(w->p->products[0].lhs), dtype_name(w->p->products[0].rhs), w->p->n_products,
+                 w->p->n_products == 1 ? "" : "s"),
             NULL);
     else
         add(w, "multiplied as", NULL, "assay probe --dtype-claim");
@@ -302,8 +307,9 @@ static void evidence(struct writer *w)
         add(w, "held-out task quality", NULL, "the task's own evaluation of the program's outputs");
     else
         add(w, "held-out task quality",
-            text(w, "top-1 %.4g, top-10 %.4g, Spearman %.4g against f64 on %zu texts%s", p->task.top1, p->task.top10,
-                 p->task.spearman, q->workload.n_texts, q->calibrates ? ", none of which calibrated" : ""),
+            text(w, "top-1 %.4g, top-10 %.4g, Spearman %.4g against f64 on %zu text%s%s", p->task.top1, p->task.top10,
+                 p->task.spearman, q->workload.n_texts, q->workload.n_texts == 1 ? "" : "s",
+                 q->calibrates ? ", none of which calibrated" : ""),
             NULL);
     add(w, "quality against labels", NULL,
         q->workload.program ? "the task's own evaluation under this policy"
@@ -311,9 +317,10 @@ static void evidence(struct writer *w)
                                    q->options->workload.directory, p->policy.name));
     add(w, "synchronised timing",
         text(w,
-             "p50 %.4g ms (95 %%: %.4g to %.4g), %zu samples after %zu warm-up runs, each waited for; all are in the "
+             "p50 %.4g ms (95 %%: %.4g to %.4g), %zu sample%s after %zu warm-up run%s, each waited for; all are in the "
              "record",
-             p->time.p50, p->time.p50_low, p->time.p50_high, p->n_samples, p->warmup.runs),
+             p->time.p50, p->time.p50_low, p->time.p50_high, p->n_samples, p->n_samples == 1 ? "" : "s", p->warmup.runs,
+             p->warmup.runs == 1 ? "" : "s"),
         p->n_samples < 30 ? again(w, "--samples 30") : NULL);
     add(w, "memory",
         plan->temporaries >= 0
@@ -365,8 +372,8 @@ static void interpretation(struct writer *w)
     const struct qualify_policy *p = w->p;
     if (p->has_paired)
         add(w, "what the times show",
-            text(w, "%s takes %.3g of the time of the first policy (%.3g to %.3g, %zu pairs): %s", p->policy.name,
-                 p->paired.ratio, p->paired.low, p->paired.high, p->paired.pairs,
+            text(w, "%s takes %.3g of the time of the first policy (%.3g to %.3g, %zu pair%s): %s", p->policy.name,
+                 p->paired.ratio, p->paired.low, p->paired.high, p->paired.pairs, p->paired.pairs == 1 ? "" : "s",
                  measure_verdict_name(p->paired.verdict)),
             p->paired.verdict == VERDICT_AMBIGUOUS ? again(w, "--samples 100") : NULL);
     else

@@ -201,12 +201,11 @@ static void weights_widened(struct explain *e)
         return;
     struct why_reason *r = reason(e, "weights widened", w);
     double moved = w->read_bytes + 2 * w->written_bytes;
-    r->text =
-        arena_printf(&e->q->arena, e->err,
-                     "%d whole weights are made %s again in every call: %.4g MB of codes and scales are read, %.4g "
-                     "MB are written, and the products read those%s; that is %.0f %% of what the program moves",
-                     w->count, dtype_name(w->type), w->read_bytes / 1e6, w->written_bytes / 1e6, in_time(e, moved),
-                     100 * moved / n->bytes);
+    r->text = arena_printf(&e->q->arena, e->err,
+                           "%d whole weight%s made %s again in every call: %.4g MB of codes and scales are read, %.4g "
+                           "MB are written, and the products read those%s; that is %.0f %% of what the program moves",
+                           w->count, w->count == 1 ? " is" : "s are", dtype_name(w->type), w->read_bytes / 1e6,
+                           w->written_bytes / 1e6, in_time(e, moved), 100 * moved / n->bytes);
     figure(r, "weights", w->count, "count", program);
     figure(r, "elements", w->elements, "count", program);
     figure(r, "flop", w->element_flop, "FLOP", program);
@@ -224,9 +223,9 @@ static void weights_in_place(struct explain *e)
         return;
     struct why_reason *r = reason(e, "weights widened in place", w);
     r->text = arena_printf(&e->q->arena, e->err,
-                           "%d conversions widen whole weights inside the code that uses them: %.4g M elements a call; "
+                           "%d conversion%s whole weights inside the code that uses them: %.4g M elements a call; "
                            "nothing is written, the arithmetic is done every time",
-                           w->count, w->elements / 1e6);
+                           w->count, w->count == 1 ? " widens" : "s widen", w->elements / 1e6);
     figure(r, "conversions", w->count, "count", program);
     figure(r, "elements", w->elements, "count", program);
     compare_storage(e, r, e->p->policy.between);
@@ -266,13 +265,14 @@ static void quantisation(struct explain *e)
     struct why_reason *r = reason(e, "quantisation", w);
     double moved = w->read_bytes + w->written_bytes + s->read_bytes + s->written_bytes;
     double flop = w->element_flop + s->element_flop;
-    const char *scales =
-        s->count ? arena_printf(&e->q->arena, e->err, ", with %d passes for their scales", s->count) : "";
+    const char *scales = s->count ? arena_printf(&e->q->arena, e->err, ", with %d pass%s for their scales", s->count,
+                                                 s->count == 1 ? "" : "es")
+                                  : "";
     r->text = arena_printf(&e->q->arena, e->err,
-                           "%d activations are quantised in every call%s: %.4g M elements, %.4g MFLOP, %.4g MB%s; %.0f "
+                           "%d activation%s quantised in every call%s: %.4g M elements, %.4g MFLOP, %.4g MB%s; %.0f "
                            "%% of what the program moves",
-                           w->count, scales ? scales : "", w->elements / 1e6, flop / 1e6, moved / 1e6,
-                           in_time(e, moved), 100 * moved / n->bytes);
+                           w->count, w->count == 1 ? " is" : "s are", scales ? scales : "", w->elements / 1e6,
+                           flop / 1e6, moved / 1e6, in_time(e, moved), 100 * moved / n->bytes);
     figure(r, "activations", w->count, "count", program);
     figure(r, "elements", w->elements, "count", program);
     figure(r, "flop", flop, "FLOP", "element arithmetic of these instructions, scales included");

@@ -162,12 +162,9 @@ static int take(struct stages *s, struct stages_series *to, int64_t samples, sta
 }
 
 static int sample(struct stages *s, struct stages_series *to, int64_t samples, bool warms, stages_call *call,
-                  void *context, const char *name, const struct progress *progress, struct error *err)
+                  void *context, const char *what, const struct progress *progress, struct error *err)
 {
-    const struct turn *turn = s->options->turn;
-    char what[128];
     double ns;
-    snprintf(what, sizeof what, "%s%s%s", turn ? turn->name : "", turn ? ": " : "", name);
     int rc = interrupt_check(what, err);
     progress_report(progress, what, 0, (size_t)samples);
     if (!rc)

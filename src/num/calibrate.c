@@ -171,8 +171,8 @@ int calibration_finish(const struct calibration *c, struct calibration_result *o
     *out = (struct calibration_result){
         .batches = c->batches, .values = c->values, .nonfinite = c->nonfinite, .low = c->low, .high = c->high};
     if (c->values == c->nonfinite)
-        return error_set(err, ERR_INPUT, c->name, "%zu batches held no finite value: there is nothing to calibrate on",
-                         c->batches);
+        return error_set(err, ERR_INPUT, c->name, "%zu batch%s held no finite value: there is nothing to calibrate on",
+                         c->batches, c->batches == 1 ? "" : "es");
     out->used_low = fmin(c->low, 0);
     out->used_high = fmax(c->high, 0);
     if (c->spec.from == QUANT_FROM_PERCENTILE)

@@ -107,7 +107,7 @@ void cache_formula(const struct arch *a, const struct cache_options *o, struct s
     int64_t tokens = o->tokens, window = a->window < tokens ? a->window : tokens;
     if (!a->kv_lora && a->head_dim == a->v_head_dim)
         str_add(out, "2 * ");
-    str_addf(out, "%" PRId64 " sequences * ", o->sequences);
+    str_addf(out, "%" PRId64 " sequence%s * ", o->sequences, o->sequences == 1 ? "" : "s");
     if (local && global)
         str_addf(out,
                  "(%" PRId64 " layers * %" PRId64 " tokens + %" PRId64 " layers * %" PRId64 " tokens of a window) * ",

@@ -227,8 +227,8 @@ static void movement_line(struct str *s, const json_t *result, const char *run)
         str_add(s, "no key has a finite figure in both");
         return;
     }
-    str_addf(s, "median %+.2f dB over %.0f keys, %.0f of them within 2 dB; ", doc_number(of, "median_db"), n,
-             doc_number(of, "within_2_db"));
+    str_addf(s, "median %+.2f dB over %.0f key%s, %.0f of them within 2 dB; ", doc_number(of, "median_db"), n,
+             n == 1 ? "" : "s", doc_number(of, "within_2_db"));
     double warned = doc_number(of, "newly_warned");
     if (warned == 0) {
         str_add(s, "none is newly warned of");
@@ -272,10 +272,10 @@ static void about(struct str *s, const json_t *result)
 
 static void verdict(struct str *s, const json_t *result)
 {
-    double fail = doc_number(result, "fail");
-    str_addf(s, "%s: %.0f keys, %.0f pass, %.0f warn, %.0f FAIL; %.0f are equal in every element",
-             fail > 0 ? "FAIL" : "pass", doc_number(result, "keys"), doc_number(result, "pass"),
-             doc_number(result, "warn"), fail, doc_number(result, "exact"));
+    double fail = doc_number(result, "fail"), keys = doc_number(result, "keys"), exact = doc_number(result, "exact");
+    str_addf(s, "%s: %.0f key%s, %.0f pass, %.0f warn, %.0f FAIL; %.0f %s equal in every element",
+             fail > 0 ? "FAIL" : "pass", keys, keys == 1 ? "" : "s", doc_number(result, "pass"),
+             doc_number(result, "warn"), fail, exact, exact == 1 ? "is" : "are");
 }
 
 static void missing_line(struct str *s, const json_t *result)

@@ -92,7 +92,7 @@ void precision_show_verdict(struct str *out, const json_t *suite)
 {
     size_t n = doc_count(suite, "checks"), failed = precision_show_failed(suite);
     if (failed)
-        str_addf(out, "%zu of %zu checks do NOT hold", failed, n);
+        str_addf(out, "%zu of %zu check%s NOT hold", failed, n, n == 1 ? " does" : failed == 1 ? "s does" : "s do");
     else if (n == 1)
         str_add(out, "the check holds");
     else if (n)

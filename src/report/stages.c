@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "report/doc.h"
+#include "report/format.h"
 #include "report/page.h"
 
 static const json_t *result_of(const json_t *doc, struct error *err)
@@ -334,13 +335,15 @@ static void about(struct str *s, const json_t *result)
              doc_number(result, "height"));
     if (doc_number(result, "batch") > 1)
         str_addf(s, "%.0f at once, ", doc_number(result, "batch"));
-    str_addf(s, "%.0f steps, %.0f text tokens, %s, %s, ", doc_number(result, "steps"),
+    double steps = doc_number(result, "steps");
+    str_addf(s, "%.0f step%s, %.0f text tokens, %s, %s, ", steps, steps == 1 ? "" : "s",
              doc_number(result, "text_tokens"), doc_text(result, "policy", "?"), doc_text(result, "device", "?"));
     double threads = doc_number(result, "threads");
     if (threads > 0)
         str_addf(s, "%.0f thread%s, ", threads, threads == 1 ? "" : "s");
-    str_addf(s, "%.2f GB of %sweights", doc_number(result, "weights.bytes") * 1e-9,
-             json_is_true(doc_at(result, "weights.random")) ? "random " : "");
+    char bytes[FORMAT_MAX];
+    format_si(bytes, doc_number(result, "weights.bytes"), "B");
+    str_addf(s, "%s of %sweights", bytes, json_is_true(doc_at(result, "weights.random")) ? "random " : "");
 }
 
 static void not_measured(struct str *s, const json_t *product)

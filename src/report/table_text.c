@@ -286,6 +286,17 @@ static void print_row(const struct layout *l, struct str *out, size_t row, struc
     print_pieces(l, out, pieces, n);
 }
 
+// Whether a cell that is shown has the footnote's mark: those of columns that were left out stay away, too.
+static bool is_referred_to(const struct layout *l, int note)
+{
+    const struct table *t = l->table;
+    for (size_t i = 0; i < t->cell_count; i++) {
+        if (t->cells[i].note == note && (t->cells[i].span > 1 || l->columns[i % t->column_count].shown))
+            return true;
+    }
+    return false;
+}
+
 static void print_below(const struct layout *l, struct str *out)
 {
     const struct table *t = l->table;
@@ -300,6 +311,8 @@ static void print_below(const struct layout *l, struct str *out)
     if (dropped)
         print_pieces(l, out, &(struct piece){str_text(&s), 0, most, 99, false, dim}, 1);
     for (size_t i = 0; i < t->note_count; i++) {
+        if (!is_referred_to(l, (int)i + 1))
+            continue;
         str_clear(&s);
         table_add_mark(&s, (int)i + 1);
         str_add_char(&s, ' ');

@@ -149,7 +149,10 @@ static int find_warnings(const struct trace *t, struct trace_summary *s, struct 
     else if (!rc && silent)
         rc = warn(s, arena_printf(a, err, "%zu of %zu devices ran nothing", silent, s->n_devices), err);
     if (!rc && out_of_range)
-        rc = warn(s, arena_printf(a, err, "%zu events have impossible times and are left out", out_of_range), err);
+        rc = warn(s,
+                  arena_printf(a, err, "%zu event%s impossible times and %s left out", out_of_range,
+                               out_of_range == 1 ? " has" : "s have", out_of_range == 1 ? "is" : "are"),
+                  err);
     if (!rc && s->steps.n && s->steps.rule >= RULE_PROGRAM)
         rc = warn(s, "no event marks a step: steps are inferred from programs", err);
     return rc;

@@ -97,7 +97,7 @@ TEST(report_precision_says_what_it_holds)
     json_object_set_new(check, "ok", json_false());
     str_clear(&out);
     REQUIRE_OK(report_render(&out, doc, NULL, REPORT_TEXT, 0, false, &err), &err);
-    CHECK(strstr(str_text(&out), "1 of 2 checks do NOT hold") != NULL);
+    CHECK(strstr(str_text(&out), "1 of 2 checks does NOT hold") != NULL);
     str_release(&out);
     json_decref(doc);
 }
