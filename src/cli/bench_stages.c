@@ -20,7 +20,7 @@ int bench_stages_asked(const struct cli *cli, bool *asked, struct error *err)
 {
     static const char *const theirs[] = {"--calibrate", "--against", "--text", "--seq", "--weight-args", "--inputs"};
     static const char *const ours[] = {"--height",    "--width",    "--steps",     "--prompt",
-                                       "--tokenizer", "--requests", "--calib-size"};
+                                       "--tokenizer", "--requests", "--calib-size", "--layers"};
     *asked = cli_given(cli, "stages");
     const char *const *names = *asked ? theirs : ours;
     size_t n = *asked ? sizeof theirs / sizeof *theirs : sizeof ours / sizeof *ours;
@@ -76,6 +76,8 @@ static int read_options(struct cli *cli, struct stages_options *o, struct error 
     o->warmup = cli_int(cli, "warmup", -1);
     o->calib_size = cli_int(cli, "calib-size", STAGES_CALIB_SIZE);
     o->trace = cli_flag(cli, "trace");
+    if (!layers_parse(&k->layers, cli_string(cli, "layers")))
+        return error_set(err, ERR_INTERNAL, "--layers", "has choices that are not known");
     int rc = stages_weights(o->workload, cli_string(cli, "weights"), &cli->arena, &k->weights.weights, err);
     if (!rc && cli_given(cli, "policy"))
         rc = one_of(cli, "--policy", &k->policy, err);

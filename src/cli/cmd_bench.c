@@ -526,6 +526,7 @@ static const struct option options[] = {
      .min = 1,
      .max = FLUX2_MAX_STEPS,
      .help = "with --stages: steps of a request; the model's own when not given"},
+    OPTION_LAYERS("with --stages: "),
     {.name = "prompt", .kind = OPTION_STRING, .argument = "TEXT", .help = "with --stages: what requests ask for"},
     {.name = "tokenizer",
      .kind = OPTION_STRING,

@@ -65,6 +65,8 @@ static int run(struct cli *cli, struct error *err)
     o.n_policies = cli_strings(cli, "policy", &o.policies);
     o.n_flags = cli_strings(cli, "flag", &o.flags);
     o.n_programs = cli_strings(cli, "program", &o.programs);
+    if (!layers_parse(&o.layers, cli_string(cli, "layers")))
+        return error_set(err, ERR_INTERNAL, "--layers", "has choices that are not known");
     if (!o.n_targets)
         return error_set(err, ERR_USAGE, "--target", "say what to compile for: v6e:2x4, tpu7x, h100");
     int rc = compile_open(&c, &o, err);
@@ -139,6 +141,7 @@ static const struct option options[] = {
     {.name = "sweep", .kind = OPTION_FLAG, .help = "flags of one name are alternatives: every combination is compiled"},
     OPTION_BATCH(NULL, "texts in one run; the workload's own when not given"),
     OPTION_SEQ(NULL, "tokens per text; the workload's own when not given"),
+    OPTION_LAYERS(""),
     OPTION_IMAGE,
     OPTION_TOKENS,
     OPTION_WEIGHT_ARGS,

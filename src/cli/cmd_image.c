@@ -179,6 +179,8 @@ static int run(struct cli *cli, struct error *err)
         return error_set(err, ERR_USAGE, "-o", "is missing: where the image is written, as in -o out.png");
     if (!flux2_sampler_parse(&o.klein.sampler, cli_string(cli, "sampler")))
         return error_set(err, ERR_INTERNAL, "--sampler", "has choices that are not known");
+    if (!layers_parse(&o.klein.layers, cli_string(cli, "layers")))
+        return error_set(err, ERR_INTERNAL, "--layers", "has choices that are not known");
     if (!matmul_precision_parse(&o.klein.precision, cli_string(cli, "matmul-precision")))
         return error_set(err, ERR_INTERNAL, "--matmul-precision", "has choices that are not known");
     int rc = noise_from_name(cli_string(cli, "noise"), "--noise", &o.noise, err);
@@ -311,6 +313,7 @@ static const struct option options[] = {
      .words = policy_words,
      .help = "a preset (f32, bf16, w8a16, w8a8, w4a16) or a spelled-out policy"},
     OPTION_MATMUL_PRECISION,
+    OPTION_LAYERS(""),
     {.name = "resident", .kind = OPTION_FLAG, .help = "load all weights first, then draw (the default)"},
     {.name = "staged",
      .kind = OPTION_FLAG,

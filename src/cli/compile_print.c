@@ -73,6 +73,11 @@ static void verdict(struct cli *cli, const struct compile *c, const struct compi
         }
         str_add_terminal(&s, k->error.message, strlen(k->error.message));
     }
+    if (k->rolled.loops)
+        str_addf(&s, "Of its layers %d run as %s over stacked weights. ", k->rolled.layers,
+                 k->rolled.loops == 1   ? "a loop"
+                 : k->rolled.loops == 2 ? "two loops"
+                                        : "loops");
     if (k->state == COMPILE_DONE) {
         format_bytes_binary(a, (double)(k->memory.allocated + (k->memory.code > 0 ? k->memory.code : 0)));
         format_bytes_binary(b, k->usable_bytes);

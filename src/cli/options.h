@@ -80,6 +80,11 @@
      .help = "of an image; 512 when not given"},                                                                       \
     {.name = "steps", .kind = OPTION_INT, .argument = "N", .min = 1, .max = 65536,                                     \
      .help = "of an image; as many as the model is made for when not given"}
+// `when`: "" or "with --stages: ".
+#define OPTION_LAYERS(when)                                                                                            \
+    {.name = "layers", .kind = OPTION_STRING, .preset = "auto", .choices = "auto loop written",                        \
+     .help = when "layers that repeat as a loop over stacked weights, all written out, or as suits the device: auto "  \
+                  "makes loops of an image model's on a TPU"}
 #define OPTION_TOKENS                                                                                                  \
     {.name = "tokens", .kind = OPTION_INT, .argument = "N", .min = 1, .max = 1048576,                                  \
      .help = "that a decoder writes behind its prompt; 128 when not given"}

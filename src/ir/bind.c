@@ -17,9 +17,23 @@ enum {
     PIECE = 1 << 17  // values that a thread makes into codes at once: they stay in its cache
 };
 
-static const struct shape *shape_at(const struct module *m, int parameter)
+// What a parameter is made of: one weight, or the weights of a stack.
+struct pile {
+    int n;
+    const struct binding *bindings;
+    struct shape shape; // of each
+};
+
+static struct pile pile_of(const struct module *m, int parameter)
 {
-    return &m->instructions[m->parameters[parameter].instruction].shape;
+    const struct parameter *p = &m->parameters[parameter];
+    const struct shape *s = &m->instructions[p->instruction].shape;
+    struct pile pile = {1, &p->binding, *s};
+    if (p->binding.n_layers) {
+        pile = (struct pile){p->binding.n_layers, p->binding.layers, {.dtype = s->dtype, .rank = s->rank - 1}};
+        memcpy(pile.shape.dims, s->dims + 1, (size_t)pile.shape.rank * sizeof *s->dims);
+    }
+    return pile;
 }
 
 // Shape of the original values: what codes unpack to, or what scales were made from (rows known, columns not).
@@ -68,10 +82,8 @@ static int check_arranged(const struct binding *b, const struct shape *s, const 
                 : error_set(err, ERR_INPUT, v->name, "is not what the program asks for: its axes have other extents");
 }
 
-static int check_one(const struct module *m, const struct checkpoint *c, int i, struct error *err)
+static int check_weight(const struct binding *b, const struct shape *s, const struct checkpoint *c, struct error *err)
 {
-    const struct binding *b = &m->parameters[i].binding;
-    const struct shape *s = shape_at(m, i);
     int64_t rows = 0, columns = columns_of(b, s);
     int rank = b->part == BIND_SCALES ? 2 : s->rank;
     for (int k = 0; k < b->n_sources; k++) {
@@ -103,6 +115,15 @@ static int check_one(const struct module *m, const struct checkpoint *c, int i, 
     return 0;
 }
 
+static int check_one(const struct module *m, const struct checkpoint *c, int i, struct error *err)
+{
+    struct pile p = pile_of(m, i);
+    int rc = 0;
+    for (int k = 0; k < p.n && !rc; k++)
+        rc = check_weight(&p.bindings[k], &p.shape, c, err);
+    return rc;
+}
+
 int bind_check(const struct module *m, const struct checkpoint *c, struct error *err)
 {
     for (int i = 0; i < m->n_parameters; i++) {
@@ -125,27 +146,41 @@ static bool source_place(const struct binding *b, const struct checkpoint *c, in
 
 bool bind_find(const struct module *m, const struct checkpoint *c, int i, struct bind_place *out)
 {
-    const struct binding *b = &m->parameters[i].binding;
-    for (int k = 0; k < b->n_sources; k++) {
-        struct bind_place at;
-        if (!source_place(b, c, k, &at) || (k && (at.file != out->file || at.offset != out->offset + out->bytes)))
-            return false;
-        if (k)
-            out->bytes += at.bytes;
-        else
-            *out = at;
+    struct pile p = pile_of(m, i);
+    for (int k = 0, n = 0; k < p.n; k++) {
+        for (int j = 0; j < p.bindings[k].n_sources; j++, n++) {
+            struct bind_place at;
+            if (!source_place(&p.bindings[k], c, j, &at) ||
+                (n && (at.file != out->file || at.offset != out->offset + out->bytes)))
+                return false;
+            if (n)
+                out->bytes += at.bytes;
+            else
+                *out = at;
+        }
     }
-    return b->n_sources > 0;
+    return p.bindings->n_sources > 0;
+}
+
+int bind_n_sources(const struct module *m, int i)
+{
+    struct pile p = pile_of(m, i);
+    int n = 0;
+    for (int k = 0; k < p.n; k++)
+        n += p.bindings[k].n_sources;
+    return n;
 }
 
 bool bind_parts(const struct module *m, const struct checkpoint *c, int i, struct bind_place *parts)
 {
-    const struct binding *b = &m->parameters[i].binding;
-    for (int k = 0; k < b->n_sources; k++) {
-        if (!source_place(b, c, k, &parts[k]) || parts[k].file != parts[0].file)
-            return false;
+    struct pile p = pile_of(m, i);
+    for (int k = 0, n = 0; k < p.n; k++) {
+        for (int j = 0; j < p.bindings[k].n_sources; j++, n++) {
+            if (!source_place(&p.bindings[k], c, j, &parts[n]) || parts[n].file != parts[0].file)
+                return false;
+        }
     }
-    return b->n_sources > 0;
+    return p.bindings->n_sources > 0;
 }
 
 // The sources, of which there is one at least, one behind the other, as `type`.
@@ -452,42 +487,66 @@ static int convert_sources(const struct checkpoint *c, const struct binding *b, 
     return rc;
 }
 
-int bind_make(const struct module *m, const struct checkpoint *c, int i, void *dst, struct quant_stats *stats,
-              struct error *err)
+static int make_values(const struct checkpoint *c, const struct binding *b, const struct shape *s, void *dst,
+                       struct quant_stats *stats, struct error *err)
 {
-    const struct binding *b = &m->parameters[i].binding;
-    if (stats)
-        memset(stats, 0, sizeof *stats);
-    int rc = b->n_sources ? check_one(m, c, i, err)
-                          : error_set(err, ERR_INTERNAL, m->parameters[i].name, "does not come from a checkpoint");
-    if (rc)
-        return rc;
     bool same = b->part == BIND_VALUES;
     for (int k = 0; k < b->n_sources && same; k++)
         same = checkpoint_find(c, b->sources[k])->dtype == b->store;
     if (same || (b->part == BIND_VALUES && (b->store == DT_F32 || b->store == DT_F64)))
         return read_sources(c, b, b->store, dst, err);
-    return convert_sources(c, b, shape_at(m, i), dst, NULL, stats, err);
+    return convert_sources(c, b, s, dst, NULL, stats, err);
+}
+
+int bind_make(const struct module *m, const struct checkpoint *c, int i, void *dst, struct quant_stats *stats,
+              struct error *err)
+{
+    struct pile p = pile_of(m, i);
+    size_t bytes = (size_t)shape_bytes(&p.shape);
+    if (stats)
+        memset(stats, 0, sizeof *stats);
+    int rc = p.bindings->n_sources
+                 ? check_one(m, c, i, err)
+                 : error_set(err, ERR_INTERNAL, m->parameters[i].name, "does not come from a checkpoint");
+    for (int k = 0; k < p.n && !rc; k++)
+        rc = make_values(c, &p.bindings[k], &p.shape, (uint8_t *)dst + (size_t)k * bytes, p.n == 1 ? stats : NULL, err);
+    return rc;
+}
+
+// Whether b holds the scales of the codes in a.
+static bool is_scales_of(const struct binding *a, const struct binding *b)
+{
+    bool same = a->part == BIND_CODES && b->part == BIND_SCALES && b->n_sources == a->n_sources && b->code == a->code &&
+                b->grain == a->grain && b->group == a->group;
+    for (int k = 0; k < a->n_sources && same; k++)
+        same = strcmp(b->sources[k], a->sources[k]) == 0;
+    return same;
 }
 
 int bind_scales_of(const struct module *m, int i)
 {
-    const struct binding *b = &m->parameters[i].binding;
-    if (b->part != BIND_CODES || i + 1 >= m->n_parameters)
+    if (i + 1 >= m->n_parameters)
         return -1;
-    const struct binding *next = &m->parameters[i + 1].binding;
-    bool same = next->part == BIND_SCALES && next->n_sources == b->n_sources && next->code == b->code &&
-                next->grain == b->grain && next->group == b->group;
-    for (int k = 0; k < b->n_sources && same; k++)
-        same = strcmp(next->sources[k], b->sources[k]) == 0;
+    struct pile codes = pile_of(m, i), scales = pile_of(m, i + 1);
+    bool same = codes.n == scales.n;
+    for (int k = 0; k < codes.n && same; k++)
+        same = is_scales_of(&codes.bindings[k], &scales.bindings[k]);
     return same ? i + 1 : -1;
 }
 
 int bind_make_coded(const struct module *m, const struct checkpoint *c, int i, void *codes, void *scales,
                     struct quant_stats *stats, struct error *err)
 {
-    if (bind_scales_of(m, i) < 0)
+    int pair = bind_scales_of(m, i);
+    if (pair < 0)
         return error_set(err, ERR_INTERNAL, m->parameters[i].name, "has no scales beside its codes");
+    struct pile p = pile_of(m, i), q = pile_of(m, pair);
+    size_t code_bytes = (size_t)shape_bytes(&p.shape), scale_bytes = (size_t)shape_bytes(&q.shape);
+    if (stats)
+        memset(stats, 0, sizeof *stats);
     int rc = check_one(m, c, i, err);
-    return rc ? rc : convert_sources(c, &m->parameters[i].binding, shape_at(m, i), codes, scales, stats, err);
+    for (int k = 0; k < p.n && !rc; k++)
+        rc = convert_sources(c, &p.bindings[k], &p.shape, (uint8_t *)codes + (size_t)k * code_bytes,
+                             (uint8_t *)scales + (size_t)k * scale_bytes, p.n == 1 ? stats : NULL, err);
+    return rc;
 }

@@ -18,11 +18,13 @@ struct bind_place {
     const char *name; // of the first source
 };
 bool bind_find(const struct module *m, const struct checkpoint *c, int parameter, struct bind_place *out);
-// The same where they lie apart, all in one file: `parts` has room for a place for each of the binding's sources.
+// The same where they lie apart, all in one file: `parts` has room for bind_n_sources places.
+int bind_n_sources(const struct module *m, int parameter); // a stack's are those of all its weights
 bool bind_parts(const struct module *m, const struct checkpoint *c, int parameter, struct bind_place *parts);
 
 // Writes the parameter's bytes (shape_bytes of its shape) into dst, after the checks of bind_check. `stats`, when not
-// NULL, says what quantising or narrowing f32 did (elements 0 when nothing was). Source pages are given back.
+// NULL, says what quantising or narrowing f32 did (elements 0 when nothing was); nothing is said of stacks. Source pages
+// are given back.
 int bind_make(const struct module *m, const struct checkpoint *c, int parameter, void *dst, struct quant_stats *stats,
               struct error *err);
 

@@ -173,6 +173,17 @@ static void set_extents(int64_t *to, const int64_t *from, int n, int64_t absent)
         to[i] = from ? from[i] : absent;
 }
 
+static bool keep_sources(struct builder *b, struct binding *bind)
+{
+    for (int i = 0; i < bind->n_sources && i < BIND_MAX_SOURCES; i++)
+        bind->sources[i] = arena_strdup(b->module->arena, bind->sources[i], &b->error);
+    struct binding *layers = keep(b, bind->layers, bind->n_layers, sizeof *layers);
+    for (int i = 0; i < bind->n_layers && layers; i++)
+        keep_sources(b, &layers[i]);
+    bind->layers = layers;
+    return !b->error.code;
+}
+
 int build_parameter(struct builder *b, enum param_role role, const char *name, struct shape shape,
                     const struct binding *binding)
 {
@@ -189,11 +200,8 @@ int build_parameter(struct builder *b, enum param_role role, const char *name, s
     *p = (struct parameter){.role = role, .name = copy};
     if (binding)
         p->binding = *binding;
-    for (int i = 0; i < p->binding.n_sources && i < BIND_MAX_SOURCES; i++) {
-        p->binding.sources[i] = arena_strdup(m->arena, p->binding.sources[i], &b->error);
-        if (!p->binding.sources[i])
-            return -1;
-    }
+    if (!keep_sources(b, &p->binding))
+        return -1;
     p->instruction =
         append(b, (struct instruction){.op = OP_PARAMETER, .shape = shape, .parameter = m->n_parameters}, NULL, 0);
     if (p->instruction < 0)

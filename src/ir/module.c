@@ -30,6 +30,19 @@ static int verify_instruction(const struct module *m, int i, struct error *err)
     return shape_check(&in->shape, name, err);
 }
 
+static int verify_binding(const struct binding *b, enum dtype type, const char *name, struct error *err)
+{
+    if (b->n_sources < 1 || b->n_sources > BIND_MAX_SOURCES)
+        return error_set(err, ERR_INTERNAL, name, "a weight has a binding and an input has none");
+    for (int k = 0; k < b->n_sources; k++) {
+        if (!b->sources[k])
+            return error_set(err, ERR_INTERNAL, name, "source %d has no name", k);
+    }
+    if (b->store != type || (unsigned)b->part > BIND_SCALES || (unsigned)b->grain > GRAIN_GROUP)
+        return error_set(err, ERR_INTERNAL, name, "its binding does not fit the parameter's type");
+    return 0;
+}
+
 static int verify_parameter(const struct module *m, int i, struct error *err)
 {
     const struct parameter *p = &m->parameters[i];
@@ -39,16 +52,16 @@ static int verify_parameter(const struct module *m, int i, struct error *err)
     if (p->instruction < 0 || p->instruction >= m->n_instructions ||
         m->instructions[p->instruction].op != OP_PARAMETER || m->instructions[p->instruction].parameter != i)
         return error_set(err, ERR_INTERNAL, p->name, "parameter %d has no instruction", i);
-    if (b->n_sources < 0 || b->n_sources > BIND_MAX_SOURCES || (p->role == ROLE_WEIGHT) != (b->n_sources > 0))
-        return error_set(err, ERR_INTERNAL, p->name, "a weight has a binding and an input has none");
-    for (int k = 0; k < b->n_sources; k++) {
-        if (!b->sources[k])
-            return error_set(err, ERR_INTERNAL, p->name, "source %d has no name", k);
-    }
-    if (b->n_sources && (b->store != m->instructions[p->instruction].shape.dtype || (unsigned)b->part > BIND_SCALES ||
-                         (unsigned)b->grain > GRAIN_GROUP))
-        return error_set(err, ERR_INTERNAL, p->name, "its binding does not fit the parameter's type");
-    return 0;
+    if (p->role != ROLE_WEIGHT)
+        return b->n_sources ? error_set(err, ERR_INTERNAL, p->name, "a weight has a binding and an input has none") : 0;
+    const struct shape *shape = &m->instructions[p->instruction].shape;
+    if (b->n_layers < 0 || (b->n_layers && (!b->layers || !shape->rank || shape->dims[0] != b->n_layers)))
+        return error_set(err, ERR_INTERNAL, p->name, "is no stack of %d weights", b->n_layers);
+    int rc = verify_binding(b, shape->dtype, p->name, err);
+    for (int k = 0; k < b->n_layers && !rc; k++)
+        rc = b->layers[k].n_layers ? error_set(err, ERR_INTERNAL, p->name, "is a stack of stacks")
+                                   : verify_binding(&b->layers[k], shape->dtype, p->name, err);
+    return rc;
 }
 
 int module_verify(const struct module *m, struct error *err)

@@ -42,6 +42,10 @@ struct binding {
     int64_t group;          // elements per group for GRAIN_GROUP
     bool packed;            // two s4 codes in a u8 along the row, low nibble first
     struct arrangement as;  // of codes and scales
+    // A stack: one such weight behind the other, along a first dimension of so many. Each is made as its own binding
+    // says; they differ in their sources alone, and those above are the first one's.
+    int n_layers; // 0: no stack
+    const struct binding *layers;
 };
 
 struct parameter {

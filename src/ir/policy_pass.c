@@ -101,6 +101,8 @@ static int pass_parameter(struct pass *s, int i, struct error *err)
     s->w.map[i] = rewrite_copy(&s->w, in);
     if (p->role == ROLE_INPUT && strcmp(p->name, "attention_mask") == 0)
         s->mask = s->w.map[i];
+    if (in->flags & FLAG_STORE && dtype_is_float(in->shape.dtype)) // another program's activation, handed over wide
+        s->w.map[i] = builder_store(&s->w.b, pass_narrow(s, s->w.map[i], s->policy->between));
     return 0;
 }
 

@@ -13,6 +13,7 @@
 #include "ir/hlo_cost.h"
 #include "ir/llo.h"
 #include "ir/module.h"
+#include "lab/layers.h"
 #include "lab/require.h"
 #include "models/builtin.h"
 #include "models/program.h"
@@ -30,16 +31,17 @@ struct compile_job {
     const char *const *flags;      // "NAME=VALUE", options of the compiler
     const char *const *programs;   // of a request of several ("text", "dit"), each once; none: all of them
     size_t n_targets, n_policies, n_flags, n_programs;
-    bool sweep;            // flags of one name are alternatives, in place of an error
-    const char *precision; // "default", "high" or "highest" for all products of a model; NULL: as it asks
-    const char *layout;    // "tp", "dp=32,tp=8"; NULL: one device's program
-    bool no_evidence;      // the final code is not dumped: faster, and no arithmetic and no floor
-    bool emulations;       // says what types that are emulated cost, which compiles products in bf16 beside them
-    bool dump_cost;        // compile once more without the dump, to say what it costs
-    const char *dump;      // a directory, which must not exist, that keeps what the compiler dumped; NULL: removed
-    bool hash_plugin;      // for a document
-    const char *plugin;    // NULL: found by the kind of target
-    double timeout_s;      // of one compilation; 0: 300, of a request of several programs 1800
+    bool sweep;              // flags of one name are alternatives, in place of an error
+    const char *precision;   // "default", "high" or "highest" for all products of a model; NULL: as it asks
+    const char *layout;      // "tp", "dp=32,tp=8"; NULL: one device's program
+    enum layers_form layers; // of a model; one that is divided has them written out
+    bool no_evidence;        // the final code is not dumped: faster, and no arithmetic and no floor
+    bool emulations;         // says what types that are emulated cost, which compiles products in bf16 beside them
+    bool dump_cost;          // compile once more without the dump, to say what it costs
+    const char *dump;        // a directory, which must not exist, that keeps what the compiler dumped; NULL: removed
+    bool hash_plugin;        // for a document
+    const char *plugin;      // NULL: found by the kind of target
+    double timeout_s;        // of one compilation; 0: 300, of a request of several programs 1800
     double efficiency; // what share of the floor's speed this chip reaches, for the prediction; 0: what is known of it
     int jobs;          // workers at a time; 0: one for every two processors, at most the cases
     const char *require; // 'fits==1 and floor_us<=200', held to every case; NULL: nothing
@@ -135,6 +137,7 @@ struct compile_case {
     struct model_part *part; // of a request of several programs: which one; NULL: there is one
     struct compile_stage stage;
     const struct module *module;       // NULL: a program of the user's
+    struct rolled rolled;              // its layers that run as loops
     int64_t first_weight, last_weight; // its arguments that are weights; last below first: none
     const char *text, *format;         // "mlir" or "hlo"
     size_t text_bytes;

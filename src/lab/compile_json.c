@@ -337,6 +337,7 @@ static void write_case(const struct compile_case *k, struct jw *w)
     jw_kv_int(w, "partitions", k->partitions);
     jw_kv_string(w, "policy", k->policy);
     write_part(k->part, w);
+    layers_json(w, &k->rolled);
     write_stage(k, w);
     jw_key(w, "flags");
     jw_object(w);

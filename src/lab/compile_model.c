@@ -118,6 +118,26 @@ static int print(struct compile_case *k, const struct layout *l, struct error *e
     return rc;
 }
 
+// Layers as loops, of one device's program that is no stage: what divides a program looks at layers one by one. A model
+// of one program runs with layers written out (lab/subject.h), so it is compiled so unless loops are asked for.
+static int roll(struct compile *c, struct compile_case *k, const struct layout *l, struct module **m, struct error *err)
+{
+    enum layers_form form = c->options.layers;
+    if (form == LAYERS_AUTO && !k->part && !c->options.modules)
+        form = LAYERS_WRITTEN;
+    struct module *own = arena_new(&k->arena, struct module, 1, err);
+    if (!own)
+        return ERR_MEMORY;
+    if (layout_devices(l) > 1 || k->stage.of > 1)
+        return c->options.layers == LAYERS_LOOP
+                   ? error_set(err, ERR_USAGE, "--layers",
+                               "loop is for one device's program: layouts divide layers that are written out")
+                   : 0;
+    *own = **m; // which other cases have, too
+    *m = own;
+    return layers_apply(form, k->target.chip->is_tpu ? "tpu" : "gpu", own, &k->rolled, err);
+}
+
 int compile_case_model(struct compile *c, struct compile_case *k, struct module *plain, const struct model_shape *shape,
                        struct error *err)
 {
@@ -146,6 +166,8 @@ int compile_case_model(struct compile *c, struct compile_case *k, struct module 
         rc = stage_module(m, k->stage.of, k->stage.number, stage, &k->stage.cut, err);
         m = stage;
     }
+    if (!rc)
+        rc = roll(c, k, &layout, &m, err);
     k->module = m;
     if (!rc)
         rc = place(k, &layout, err);

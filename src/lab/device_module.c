@@ -88,7 +88,7 @@ static int upload_place(struct worker *w, const struct module *m, const struct c
 static int upload_parts(struct worker *w, const struct module *m, const struct checkpoint *c, int i, int *args,
                         struct device_weights *tally, bool *done, struct error *err)
 {
-    size_t n = (size_t)m->parameters[i].binding.n_sources;
+    size_t n = (size_t)bind_n_sources(m, i);
     struct bind_place *places = calloc(n + 1, sizeof *places);
     struct worker_part *parts = calloc(n + 1, sizeof *parts);
     int rc = places && parts ? 0 : error_set(err, ERR_MEMORY, m->parameters[i].name, "no memory");

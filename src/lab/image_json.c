@@ -116,6 +116,7 @@ static void write_parts(const struct klein *k, struct jw *w)
         jw_kv_int(w, "zero_copy_bytes", f->zero_copy_bytes);
         jw_kv_int(w, "copied_bytes", f->copied_bytes);
         jw_kv_int(w, "temporary_bytes", f->temporary_bytes);
+        layers_json(w, &f->rolled);
         jw_object_end(w);
     }
     jw_array_end(w);

@@ -82,10 +82,10 @@ static int build(const struct klein *k, enum klein_part part, const struct flux2
 }
 
 // The module of a part as it runs: under the policy, or in f64. An update is the sampler's own arithmetic.
-int klein_module(struct klein *k, enum klein_part part, const struct flux2_build *how, struct error *err)
+static int write_out(struct klein *k, enum klein_part part, const struct flux2_build *how, struct module *to,
+                     struct error *err)
 {
-    struct module *to = &k->modules[part], f32, policy;
-    module_init(to, &k->arena, klein_part_name(part));
+    struct module f32, policy;
     if (part == KLEIN_UPDATE)
         return flux2_update_module(&k->weights.config, how, k->sampler, !k->wide && k->policy.between == DT_BF16,
                                    k->guided, to, err);
@@ -98,6 +98,17 @@ int klein_module(struct klein *k, enum klein_part part, const struct flux2_build
     module_init(&policy, &k->arena, klein_part_name(part));
     rc = module_apply_policy(&f32, &k->policy, false, k->precision ? &policy : to, err);
     return rc || !k->precision ? rc : module_matmul_precision(&policy, k->precision, k->emulated, to, err);
+}
+
+int klein_module(struct klein *k, enum klein_part part, const struct flux2_build *how, struct error *err)
+{
+    struct module *m = &k->modules[part];
+    module_init(m, &k->arena, klein_part_name(part));
+    int rc = write_out(k, part, how, m, err);
+    // A step that shares its weights with what keeps references has them one by one, as that has.
+    if (rc || (part != KLEIN_TEXT && (part != KLEIN_STEP || keeps(k))))
+        return rc;
+    return layers_apply(k->layers, worker_info(k->worker)->platform_name, m, &k->figures[part].rolled, err);
 }
 
 static int compile(struct klein *k, enum klein_part part, struct error *err)
@@ -224,6 +235,7 @@ static int set_sizes(struct klein *k, const struct klein_options *o, struct erro
     k->batch = o->batch ? o->batch : 1;
     k->serving = o->serving;
     k->traced = o->traced;
+    k->layers = o->layers;
     k->sampler = o->sampler;
     if (!rc && (k->batch < 1 || k->batch > KLEIN_MAX_BATCH))
         rc = error_set(err, ERR_USAGE, "--batch", "must be from 1 to %d, not %" PRId64, KLEIN_MAX_BATCH, k->batch);

@@ -9,6 +9,7 @@
 #include "ir/policy.h"
 #include "ir/precision.h"
 #include "lab/klein_weights.h"
+#include "lab/layers.h"
 #include "lab/stage.h"
 #include "models/flux2_schedule.h"
 
@@ -40,6 +41,7 @@ struct klein_options {
     const char *policy;              // NULL: the reference, f64
     enum matmul_precision precision; // of f32 products; emulated on a CPU
     enum klein_serving serving;
+    enum layers_form layers; // of text encoder and transformer
     bool lazy; // programs are compiled when their component is first needed, whatever the serving
     enum flux2_sampler sampler;
     int64_t height, width; // pixels
@@ -62,6 +64,7 @@ struct klein_figures {
     uint64_t run_ns; // the sum over the last request's runs
     uint64_t runs;   // of the last request
     int64_t zero_copy_bytes, copied_bytes, temporary_bytes;
+    struct rolled rolled; // its layers that run as loops
 };
 
 struct klein {
@@ -74,6 +77,7 @@ struct klein {
     bool emulated; // the precision is made by arithmetic
     struct worker *worker;
     const char *device; // kind of the device
+    enum layers_form layers;
     enum klein_serving serving;
     bool traced;
     enum flux2_sampler sampler;

@@ -127,6 +127,7 @@ static int ask(const struct predict_job *job, const size_t *asked, size_t n, str
                             .policies = job->names,
                             .modules = job->programs,
                             .n_policies = job->n_programs,
+                            .layers = job->layers,
                             .layout = job->layout,
                             .plugin = job->plugin,
                             .timeout_s = MOST_S,

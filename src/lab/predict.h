@@ -9,6 +9,7 @@
 #include "base/quantity.h"
 #include "chips/chips.h"
 #include "ir/module.h"
+#include "lab/layers.h"
 
 enum { PREDICT_MAX_TARGETS = 32, PREDICT_MAX_PROGRAMS = 64 };
 
@@ -45,8 +46,9 @@ struct predict_job {
     struct module *const *programs; // ready: policies are applied
     const char *const *names;       // of the programs
     size_t n_targets, n_programs;
-    const char *layout; // divides every program over the devices of its target; NULL: one device's
-    const char *plugin; // the compiler's file; NULL: found by the kind of target
+    enum layers_form layers; // of programs
+    const char *layout;      // divides every program over the devices of its target; NULL: one device's
+    const char *plugin;      // the compiler's file; NULL: found by the kind of target
     const struct progress *progress;
 };
 // Asks the compiler about every program on every target, in workers of their own. out: [targets][programs], or one for

@@ -167,6 +167,7 @@ int price_predict(struct price *p, const struct progress *progress, struct error
         times[i] = (double)p->request.parts[i].calls;
     }
     struct predict_job job = {.workload = p->workload,
+                              .layers = p->request.n_parts > 1 ? LAYERS_AUTO : LAYERS_WRITTEN, // as compile has them
                               .targets = p->predict,
                               .n_targets = n,
                               .programs = ready ? modules : NULL,

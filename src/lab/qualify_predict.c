@@ -80,6 +80,7 @@ int qualify_predict(struct qualify *q, struct error *err)
     if (!compiled)
         return rc ? rc : ERR_MEMORY;
     struct predict_job job = {.workload = q->workload.name,
+                              .layers = LAYERS_WRITTEN, // as they run
                               .targets = q->targets,
                               .n_targets = q->n_targets,
                               .programs = modules,

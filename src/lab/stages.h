@@ -159,6 +159,7 @@ struct stages_module {
     struct stages_series time;
     double calls;                 // in one request
     uint64_t compile_ns, load_ns; // of its programs; 0: not loaded for this stage
+    struct rolled rolled;         // their layers that run as loops
     struct stages_price price;    // of one run
     double ratio;                 // measured over predicted: the calibrated floors of its rows, one by one
     enum stages_verdict verdict;

@@ -432,6 +432,7 @@ static void write_module(const struct stages *s, enum stages_module_kind kind, s
     jw_kv_double(w, "runs_per_request", m->calls);
     measured_ms(w, "compile", (double)m->compile_ns * 1e-6, s->device);
     measured_ms(w, "load", (double)m->load_ns * 1e-6, s->device);
+    layers_json(w, &m->rolled);
     write_series(&m->time, s->device, w);
     write_price(&m->price, m->time.ms.p50, NULL, w);
     quantity_json_kv(w, "predicted", predicted);
@@ -554,4 +555,5 @@ void stages_config(const struct stages_options *o, struct jw *w)
     jw_kv_string(w, "plugin", k->worker.plugin_path);
     jw_kv_int(w, "threads", k->worker.threads);
     jw_kv_bool(w, "kernels", k->worker.kernels);
+    jw_kv_string(w, "layers", layers_name(k->layers));
 }

@@ -110,6 +110,8 @@ static void note_costs(struct stages *s, enum stages_module_kind kind, const enu
         const struct klein_figures *f = &s->klein.figures[parts[i]];
         t->compile_ns += f->compile_ns;
         t->load_ns += f->load_ns;
+        t->rolled.loops += f->rolled.loops;
+        t->rolled.layers += f->rolled.layers;
     }
     t->time.ran_before = s->serving[STAGES_RESIDENT].done || s->serving[STAGES_STAGED].done;
 }

@@ -349,7 +349,7 @@ static int prepared(struct maker *k, int vectors[VECTORS])
 {
     struct builder *b = &k->b;
     int zero = build_splat(b, SHAPE(DT_S32), 0), all[VECTORS];
-    int text = shared_input(k, "text", k->text, k->hidden, k->handed);
+    int text = builder_store(&k->b, shared_input(k, "text", k->text, k->hidden, k->handed)); // as a block hands it on
     for (int i = 0; i < VECTORS; i++)
         all[i] = input(k, vector_rows[i].name, SHAPE(DT_F32, k->steps, vector_rows[i].parts * k->hidden), k->handed);
     int step = build_parameter(b, ROLE_INPUT, "step", SHAPE(DT_S32), NULL);

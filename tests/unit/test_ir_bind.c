@@ -254,3 +254,149 @@ TEST(ir_bind_notices_a_file_that_was_cut_short)
     free(codes);
     close_subject(&s);
 }
+
+// Layers that lie anywhere in the file, one behind the other in one parameter.
+static void build_stack(struct module *m, const struct weight *w, bool codes, struct error *err)
+{
+    static const char *const names[] = {"a", "b", "c", "d"};
+    struct builder b;
+    struct binding layers[2][BIND_MAX_SOURCES], stacks[2];
+    int64_t rows = w->sources[0].rows, wide = w->code == DT_S4 ? w->columns / 2 : w->columns;
+    struct shape shapes[2] = {
+        SHAPE(codes ? (w->code == DT_S4 ? DT_U8 : w->code) : w->sources[0].type, w->n, rows, wide),
+        w->grain == GRAIN_GROUP ? SHAPE(DT_F32, w->n, rows, w->columns / w->group) : SHAPE(DT_F32, w->n, rows)};
+    builder_init(&b, m);
+    for (int part = 0; part < (codes ? 2 : 1); part++) {
+        for (int k = 0; k < w->n; k++)
+            layers[part][k] = (struct binding){.n_sources = 1,
+                                               .sources = {names[k]},
+                                               .store = shapes[part].dtype,
+                                               .part = !codes ? BIND_VALUES
+                                                       : part ? BIND_SCALES
+                                                              : BIND_CODES,
+                                               .code = codes ? w->code : DT_INVALID,
+                                               .grain = w->grain,
+                                               .group = w->group,
+                                               .packed = codes && w->code == DT_S4};
+        stacks[part] = layers[part][0];
+        stacks[part].n_layers = w->n;
+        stacks[part].layers = layers[part];
+        build_parameter(&b, ROLE_WEIGHT, "stack", shapes[part], &stacks[part]);
+    }
+    if (b.error.code)
+        *err = b.error;
+}
+
+// Source k of the weight by itself.
+static struct weight layer_of(const struct weight *w, int k)
+{
+    struct weight one = *w;
+    one.n = 1;
+    one.sources[0] = w->sources[k];
+    return one;
+}
+
+static void check_stack(const struct weight *w)
+{
+    struct subject s;
+    struct module stack;
+    struct error e = {0};
+    if (!open_subject(&s, w))
+        return;
+    module_init(&stack, &s.arena, "stack");
+    build_stack(&stack, w, true, &e);
+    REQUIRE_OK(bind_check(&stack, &s.c, &e), &e);
+    CHECK_INT(bind_scales_of(&stack, 0), 1);
+    CHECK_INT(bind_n_sources(&stack, 0), w->n);
+    size_t codes = bytes_of(&stack, 0), scales = bytes_of(&stack, 1), n = (size_t)w->n;
+    uint8_t *got = calloc(1, codes + scales), *alone = calloc(1, codes), *want = calloc(1, codes + scales);
+    REQUIRE(got && alone && want);
+    REQUIRE_OK(bind_make_coded(&stack, &s.c, 0, got, got + codes, NULL, &e), &e);
+    REQUIRE_OK(bind_make(&stack, &s.c, 0, alone, NULL, &e), &e);
+    CHECK(memcmp(alone, got, codes) == 0);
+    for (size_t k = 0; k < n; k++) {
+        const struct weight one = layer_of(w, (int)k);
+        struct module m;
+        module_init(&m, &s.arena, "one");
+        build(&m, &one, &e);
+        m.parameters[0].binding.sources[0] = m.parameters[1].binding.sources[0] =
+            (const char *const[]){"a", "b", "c"}[k];
+        REQUIRE_OK(bind_make_coded(&m, &s.c, 0, want + k * codes / n, want + codes + k * scales / n, NULL, &e), &e);
+    }
+    CHECK(memcmp(want, got, codes + scales) == 0);
+    free(want);
+    free(alone);
+    free(got);
+    close_subject(&s);
+}
+
+TEST(ir_bind_stacks_are_their_layers)
+{
+    static const struct weight weights[] = {
+        {.sources = {{DT_BF16, 70, 64}, {DT_BF16, 70, 30001}, {DT_BF16, 70, 100000}},
+         .n = 3,
+         .columns = 130,
+         .code = DT_S8,
+         .grain = GRAIN_CHANNEL},
+        {.sources = {{DT_F32, 30, 64}, {DT_F32, 30, 50000}, {DT_BF16, 30, 150000}},
+         .n = 3,
+         .columns = 192,
+         .code = DT_S4,
+         .grain = GRAIN_GROUP,
+         .group = 32},
+    };
+    for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
+        check_stack(&weights[i]);
+}
+
+// As they are stored: from one place where layers follow each other, else joined from several.
+TEST(ir_bind_stacks_of_values_are_found)
+{
+    struct weight w = {.sources = {{DT_BF16, 10, 64}, {DT_BF16, 10, 64 + 10 * 96 * 2}},
+                       .n = 2,
+                       .columns = 96,
+                       .code = DT_S8,
+                       .grain = GRAIN_CHANNEL};
+    for (int apart = 0; apart < 2; apart++) {
+        struct subject s;
+        struct module stack;
+        struct bind_place place, parts[2];
+        struct error e = {0};
+        w.sources[1].offset += (size_t)apart * 1000;
+        REQUIRE(open_subject(&s, &w));
+        module_init(&stack, &s.arena, "stack");
+        build_stack(&stack, &w, false, &e);
+        REQUIRE_OK(bind_check(&stack, &s.c, &e), &e);
+        CHECK_INT(bind_find(&stack, &s.c, 0, &place), !apart);
+        REQUIRE(bind_parts(&stack, &s.c, 0, parts));
+        for (size_t k = 0; k < 2; k++)
+            CHECK(parts[k].offset == w.sources[k].offset && parts[k].bytes == 10 * 96 * 2);
+        uint8_t made[2 * 10 * 96 * 2], lies[sizeof made / 2];
+        REQUIRE_OK(bind_make(&stack, &s.c, 0, made, NULL, &e), &e);
+        for (size_t k = 0; k < 2; k++) {
+            REQUIRE(pread(s.fd, lies, sizeof lies, (off_t)w.sources[k].offset) == sizeof lies);
+            CHECK(memcmp(made + k * sizeof lies, lies, sizeof lies) == 0);
+        }
+        close_subject(&s);
+    }
+}
+
+// A layer that is not as the others is named.
+TEST(ir_bind_stacks_name_the_layer_that_does_not_fit)
+{
+    struct weight w = {.sources = {{DT_BF16, 10, 64}, {DT_BF16, 11, 10000}},
+                       .n = 2,
+                       .columns = 96,
+                       .code = DT_S8,
+                       .grain = GRAIN_CHANNEL};
+    struct subject s;
+    struct module stack;
+    struct error e = {0};
+    REQUIRE(open_subject(&s, &w));
+    module_init(&stack, &s.arena, "stack");
+    build_stack(&stack, &w, false, &e);
+    CHECK_INT(bind_check(&stack, &s.c, &e), ERR_INPUT);
+    CHECK_STR(e.where, "b");
+    CHECK(strstr(e.message, "11 rows") != NULL);
+    close_subject(&s);
+}

@@ -48,6 +48,7 @@ struct bounds {
     const char *weights; // NULL: tiny:1, resident; else these, staged
     double wide;         // from diffusers with everything in f64
     double near;         // from diffusers in f64 with all of its f32 casts but the largest
+    enum layers_form layers;
 };
 
 struct progress_of {
@@ -130,6 +131,7 @@ static struct klein_options options_of(const struct reference *r, const json_t *
     struct klein_options o = {.weights = {.weights = b->weights ? b->weights : "tiny:1"},
                               .worker = {.compile_timeout_s = 600},
                               .policy = b->policy,
+                              .layers = b->layers,
                               .serving = b->weights ? KLEIN_STAGED : KLEIN_RESIDENT,
                               .height = json_integer_value(json_object_get(r->f.root, "height")),
                               .width = json_integer_value(json_object_get(r->f.root, "width")),
@@ -180,12 +182,12 @@ static void run_case(const char *name, const struct bounds *b)
 // four). With that one cast in f64 and all others as they are, 1e-6 is what is asked for, and 4e-8 what is left.
 TEST(lab_klein_plugin_references_in_f64_equal_diffusers)
 {
-    run_case("references", &(struct bounds){NULL, NULL, 1e-12, 1e-6});
+    run_case("references", &(struct bounds){NULL, NULL, 1e-12, 1e-6, LAYERS_AUTO});
 }
 
 TEST(lab_klein_plugin_guidance_in_f64_equals_diffusers)
 {
-    run_case("guidance", &(struct bounds){NULL, NULL, 1e-12, 1e-6});
+    run_case("guidance", &(struct bounds){NULL, NULL, 1e-12, 1e-6, LAYERS_AUTO});
 }
 
 // In the proportions of klein-9B, a text encoder as wide as the transformer and a table that is not its head, from a
@@ -196,7 +198,7 @@ static void run_nine(bool base, const char *policy, double wide, double near)
     char dir[1100];
     snprintf(dir, sizeof dir, "%s/nine-%d", test_dir(), base);
     REQUIRE_OK(tiny_flux2_write(dir, &(struct tiny_flux2_options){.seed = 1, .nine = true, .base = base}, &err), &err);
-    run_case(base ? "nine-base" : "nine", &(struct bounds){policy, dir, wide, near});
+    run_case(base ? "nine-base" : "nine", &(struct bounds){policy, dir, wide, near, LAYERS_AUTO});
 }
 
 TEST(lab_klein_plugin_proportions_of_9b_in_f64_equal_diffusers)
@@ -221,7 +223,7 @@ static void run_kept(const char *policy, double wide, double near)
     char dir[1100];
     snprintf(dir, sizeof dir, "%s/kept", test_dir());
     REQUIRE_OK(tiny_flux2_write(dir, &(struct tiny_flux2_options){.seed = 1, .kept = true}, &err), &err);
-    run_case("kv", &(struct bounds){policy, dir, wide, near});
+    run_case("kv", &(struct bounds){policy, dir, wide, near, LAYERS_AUTO});
 }
 
 TEST(lab_klein_plugin_kept_references_in_f64_equal_diffusers)
@@ -232,6 +234,23 @@ TEST(lab_klein_plugin_kept_references_in_f64_equal_diffusers)
 TEST(lab_klein_plugin_kept_references_in_bf16_are_near)
 {
     run_kept("bf16", 3.2e-2, 3.2e-2);
+}
+
+// Layers as loops over stacked weights, which are other programs: the same bounds. Two references, so that the step's
+// input is joined from two; a model that keeps them has its layers written out, whatever is asked for.
+static void run_loops(const char *name, const char *policy, double wide)
+{
+    run_case(name, &(struct bounds){policy, NULL, wide, wide > 1e-6 ? wide : 1e-6, LAYERS_LOOP});
+}
+
+TEST(lab_klein_plugin_loops_in_f64_equal_diffusers)
+{
+    run_loops("references", NULL, 1e-12);
+}
+
+TEST(lab_klein_plugin_loops_in_bf16_are_near)
+{
+    run_loops("text", "bf16", 3.2e-2);
 }
 
 // The one cast: alone in f32 it is what diffusers is off by, and every other alone leaves the latents within 1e-6.
@@ -262,13 +281,13 @@ TEST(lab_klein_waves_of_the_time_are_what_diffusers_is_off_by)
 // f32: 1e-4 is what is asked of latents and images; rounding makes some 1e-6.
 TEST(lab_klein_plugin_pipeline_in_f32_is_near)
 {
-    run_case("text", &(struct bounds){"f32", NULL, 2e-5, 2e-5});
+    run_case("text", &(struct bounds){"f32", NULL, 2e-5, 2e-5, LAYERS_AUTO});
 }
 
 // bf16: 30 dB are asked of latents: 3.2e-2. diffusers itself in bf16 is at 34 dB.
 TEST(lab_klein_plugin_pipeline_in_bf16_is_near)
 {
-    run_case("text", &(struct bounds){"bf16", NULL, 3.2e-2, 3.2e-2});
+    run_case("text", &(struct bounds){"bf16", NULL, 3.2e-2, 3.2e-2, LAYERS_AUTO});
 }
 
 // The same weights in the files of Black Forest Labs, at odd places, each component dropped when it has run.
@@ -280,7 +299,7 @@ TEST(lab_klein_plugin_staged_from_single_files_is_the_same)
     snprintf(file, sizeof file, "%s/transformer.safetensors", dir);
     const struct tiny_flux2_options o = {.seed = 1, .bfl = true, .unaligned = true};
     REQUIRE_OK(tiny_flux2_write(dir, &o, &err), &err);
-    run_case("text", &(struct bounds){"bf16", file, 3.2e-2, 3.2e-2});
+    run_case("text", &(struct bounds){"bf16", file, 3.2e-2, 3.2e-2, LAYERS_AUTO});
 }
 
 // Values that overflow stop the run, and where they came up is said; two images at once, in int8.

@@ -26,12 +26,13 @@ static struct stages_options tiny(void)
 
 // Steps with guidance, so that the body holds the transformer twice. The loop runs the same arithmetic in the same
 // order as the steps do one by one: on a CPU every bit is the same.
-TEST(lab_stages_loop_is_the_steps_plugin)
+static void check_loop(enum layers_form layers)
 {
     struct error err = {0};
     struct stages_options o = tiny();
     struct stages s;
     o.klein.guided = true;
+    o.klein.layers = layers;
     o.wanted[STAGES_DIT] = true;
     CHECK_INT(stages_check(&o, NULL, &err), 0);
     int rc = stages_run(&s, &o, NULL, NULL, &err);
@@ -46,9 +47,20 @@ TEST(lab_stages_loop_is_the_steps_plugin)
         CHECK_NEAR(steps->price.product_flop, 4 * s.modules[STAGES_M_STEP].price.product_flop, 1);
         CHECK_NEAR(loop->price.product_flop, steps->price.product_flop, 1);
         CHECK_INT(loop->time.n, 2);
+        CHECK_INT(steps->rolled.layers, layers == LAYERS_LOOP ? 5 : 0); // two double blocks and three single ones
         CHECK(!s.modules[STAGES_M_STEP].time.ran_before && steps->time.ran_before);
     }
     stages_release(&s);
+}
+
+TEST(lab_stages_loop_is_the_steps_plugin)
+{
+    check_loop(LAYERS_AUTO);
+}
+
+TEST(lab_stages_loop_of_loops_is_the_steps_plugin)
+{
+    check_loop(LAYERS_LOOP);
 }
 
 // The profile is of one more run: samples are as many as were asked for, and what the plugin, which has no profiler,
