@@ -3,6 +3,7 @@
 #include "lab/stages_trace.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -253,12 +254,15 @@ int stages_traced(struct stages *s, struct stages_series *to, struct worker *w, 
     struct worker_span *spans;
     double ns = NAN;
     size_t n;
+    char name[96]; // in turns both sides may come to it within a second, which is what names of profiles tell apart
+    const struct turn *turn = s->options->turn;
+    snprintf(name, sizeof name, "%s%s", turn ? turn->who ? "b " : "a " : "", what);
     progress_report(progress, "trace", 0, 0);
     int rc = capture_call(&c, &work, &ns, &spans, &n, err);
     out->traced_ms = ns * 1e-6;
     out->busy_ms = out->between_ms = NAN;
     if (!rc)
-        rc = capture_record(&c, s->record, what, &s->arena, &out->file, err);
+        rc = capture_record(&c, s->record, name, &s->arena, &out->file, err);
     if (!rc && c.from_plugin) {
         const char *path = arena_printf(&s->arena, err, "%s/%s", s->record->building, out->file);
         rc = path ? stages_trace_of_file(path, &s->arena, out, err) : ERR_MEMORY;
