@@ -429,11 +429,30 @@ static void mark_updates(struct values *v)
     }
 }
 
+static bool is_rename(const struct hlo_instruction *in)
+{
+    return in->n_operands == 1 && (hlo_is(in, "bitcast") || hlo_is(in, "bitcast-convert") || hlo_is(in, "copy"));
+}
+
+// Whether it hands its operand on as it is: inside a fusion also a copy, of which no more is made than is used, and a
+// fusion of copies (libtpu puts a stack of codes into other tiles so, in front of the slice that it takes).
+static bool hands_on(const struct hlo_instruction *in)
+{
+    if (hlo_is(in, "get-tuple-element") || is_rename(in))
+        return true;
+    if (!hlo_is(in, "fusion") || !in->n_called || in->n_operands != 1)
+        return false;
+    in = in->called[0]->root;
+    for (int hops = 0; hops < 64 && is_rename(in); hops++)
+        in = in->operands[0];
+    return hlo_is(in, "parameter");
+}
+
 // What the user reads of its operand k.
 static double user_reads(const struct values *v, const struct hlo_instruction *user, size_t k)
 {
     size_t at = (size_t)(user - v->c->instructions);
-    if (hlo_is(user, "bitcast") || hlo_is(user, "bitcast-convert") || hlo_is(user, "get-tuple-element"))
+    if (hands_on(user))
         return v->reads[at];
     if (k == 0 && (hlo_is(user, "slice") || hlo_is(user, "dynamic-slice") || hlo_is(user, "gather")))
         return bytes_of(&user->shape);

@@ -4,8 +4,10 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "hlo_case.h"
+#include "ir/hlo_parse.h"
 #include "test.h"
 
 static void compare(const char *name, const char *what, double is, const json_t *should)
@@ -77,4 +79,45 @@ TEST(ir_hlo_cost_where_xla_is_wrong)
     row = json_object_get(cases, "concat_bitcast_beside");
     CHECK_NEAR(number(row, "here", 0) - number(row, "xla", 0), 1, 0);
     json_decref(fixture);
+}
+
+// Of a stack of codes that libtpu puts into other tiles inside the fusion, only the layer that is cut out is read; of
+// one that is used whole, all of it.
+TEST(ir_hlo_cost_of_a_layer_behind_a_copy)
+{
+    static const char format[] = "HloModule m, is_scheduled=true\n\n"
+                                 "%%tiles (a: s8[9,64,32]) -> s8[9,64,32] {\n"
+                                 "  %%a = s8[9,64,32]{2,1,0} parameter(0)\n"
+                                 "  ROOT %%copy = s8[9,64,32]{2,1,0} copy(%%a)\n}\n\n"
+                                 "%%inner (p: s8[9,64,32], i: s32[]) -> s8[%s] {\n"
+                                 "  %%p = s8[9,64,32]{2,1,0} parameter(0)\n"
+                                 "  %%i = s32[] parameter(1)\n"
+                                 "  %%zero = s32[] constant(0)\n"
+                                 "  %%tiled = s8[9,64,32]{2,1,0} fusion(%%p), kind=kLoop, calls=%%tiles\n"
+                                 "  ROOT %%out = s8[%s]{2,1,0} %s\n}\n\n"
+                                 "ENTRY %%main (x: s8[9,64,32], k: s32[]) -> s8[%s] {\n"
+                                 "  %%x = s8[9,64,32]{2,1,0} parameter(0)\n"
+                                 "  %%k = s32[] parameter(1)\n"
+                                 "  ROOT %%r = s8[%s]{2,1,0} fusion(%%x, %%k), kind=kLoop, calls=%%inner\n}\n";
+    static const struct {
+        const char *shape, *operation;
+        double read;
+    } cases[] = {
+        {"1,64,32", "dynamic-slice(%tiled, %i, %zero, %zero), dynamic_slice_sizes={1,64,32}", 64 * 32},
+        {"9,64,32", "negate(%tiled)", 9 * 64 * 32},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *shape = cases[i].shape;
+        char text[2048];
+        struct arena arena;
+        struct hlo_module m;
+        struct hlo_costs costs;
+        struct error e = {0};
+        arena_init(&arena);
+        snprintf(text, sizeof text, format, shape, shape, cases[i].operation, shape, shape);
+        REQUIRE_OK(hlo_read_any(&m, text, strlen(text), "a test", false, NULL, &arena, &e), &e);
+        REQUIRE_OK(hlo_costs_init(&costs, &m, &arena, &e), &e);
+        CHECK_NEAR(hlo_cost_read_bytes(&costs, m.entry->root, 0), cases[i].read, 0);
+        arena_release(&arena);
+    }
 }
