@@ -274,6 +274,42 @@ TEST(kernels_product_adds_plugin)
     kernels_each_isa(sizeof added / sizeof *added, added_agrees);
 }
 
+// A bias is no residual, for it would be written out; nor is a product added in the call when it is a result, too. The
+// product itself is made by the call in any case.
+TEST(kernels_product_leaves_others)
+{
+    static const struct {
+        bool bias, kept;
+        int adds_left;
+    } others[] = {{false, false, 0}, {true, false, 1}, {false, true, 1}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        struct kernels_trial trial;
+        struct builder b;
+        struct module called;
+        struct kernels_chosen chosen;
+        struct error err = {0};
+        kernels_trial_begin(&trial, "others");
+        module_init(&called, &trial.arena, "called");
+        builder_init(&b, &trial.m);
+        builder_scope(&b, "linear", "linear");
+        int x = build_parameter(&b, ROLE_INPUT, "x", SHAPE(DT_F32, 2, 8, 16), NULL);
+        int y = part_linear(&b, x, "w", 24);
+        int other = others[i].bias ? build_weight(&b, "bias", SHAPE(DT_F32, 24))
+                                   : build_parameter(&b, ROLE_INPUT, "residual", SHAPE(DT_F32, 2, 8, 24), NULL);
+        build_result(&b, "y", others[i].bias ? part_add_bias(&b, y, other) : build_binary(&b, OP_ADD, other, y));
+        if (others[i].kept)
+            build_result(&b, "product", y);
+        CHECK_INT(builder_finish(&b, &err), 0);
+        CHECK_INT(kernels_choose(&trial.m, 0, &called, &chosen, &err), 0);
+        CHECK_INT(chosen.count[KERNEL_PRODUCT], 1);
+        int adds = 0;
+        for (int k = 0; k < called.n_instructions; k++)
+            adds += called.instructions[k].op == OP_ADD;
+        CHECK_INT(adds, others[i].adds_left);
+        kernels_trial_end(&trial, "", true, 0);
+    }
+}
+
 // Small whole numbers have exact sums in any order, and powers of two exact products: what is rounded, and where, is
 // all that is left to differ, and nothing does.
 static void added_exactly(struct rig *r, size_t i, const char *isa)
