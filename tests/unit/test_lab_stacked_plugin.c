@@ -47,10 +47,13 @@ static void one_close(struct one *o)
     arena_release(&o->arena);
 }
 
-static json_t *expected(void)
+// Read once for a test, and kept to its end.
+static const json_t *expected(void)
 {
+    static json_t *root;
     json_error_t e;
-    json_t *root = json_load_file(stacked("expected.json"), 0, &e);
+    if (!root)
+        root = json_load_file(stacked("expected.json"), 0, &e);
     CHECK(root != NULL);
     return json_object_get(root, "policies");
 }
