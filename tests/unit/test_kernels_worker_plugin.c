@@ -116,7 +116,13 @@ TEST(kernels_worker_survives_wrong_calls_plugin)
         {DT_F32, DT_BF16, DT_F32, 8, "rows_are_outputs = 1 : i64, scales = 0 : i64"},
         {DT_BF16, DT_BF16, DT_F32, 8, "rows_are_outputs = 1 : i64, scales = 1 : i64"},
         {DT_F64, DT_F64, DT_F64, 8, "rows_are_outputs = 1 : i64, scales = 0 : i64"},
-        {DT_BF16, DT_BF16, DT_F32, 8, "rows_are_outputs = 1 : i64"}, // this one is right
+        {DT_BF16, DT_U8, DT_F32, 4, "rows_are_outputs = 1 : i64, packed = 0 : i64"},
+        {DT_BF16, DT_U8, DT_F32, 8, "rows_are_outputs = 1 : i64, packed = 1 : i64"},
+        {DT_BF16, DT_S8, DT_F32, 4, "rows_are_outputs = 1 : i64, packed = 1 : i64"},
+        {DT_F32, DT_U8, DT_F32, 4, "rows_are_outputs = 1 : i64, packed = 1 : i64"},
+        {DT_BF16, DT_U8, DT_F32, 4, "rows_are_outputs = 1 : i64, packed = 1 : i64, scales = 4 : i64"},
+        {DT_BF16, DT_BF16, DT_F32, 8, "rows_are_outputs = 1 : i64"}, // this one is right, and that
+        {DT_BF16, DT_U8, DT_F32, 4, "rows_are_outputs = 1 : i64, packed = 1 : i64"},
     };
     const size_t n = sizeof wrong / sizeof *wrong;
     if (!onednn_is_here())
@@ -146,7 +152,7 @@ TEST(kernels_worker_survives_wrong_calls_plugin)
             REQUIRE_OK(worker_upload_bytes(w, zeros, bytes, &t, &args[k], NULL, &err), &err);
         }
         int rc = worker_execute(w, e.id, args, 2, &out, 1, NULL, &err);
-        CHECK_INT(rc, i + 1 < n ? ERR_DEVICE : 0);
+        CHECK_INT(rc, i + 2 < n ? ERR_DEVICE : 0);
         CHECK(!worker_failure(w));
         worker_executable_release(&e);
         str_release(&text);
