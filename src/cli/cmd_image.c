@@ -76,6 +76,17 @@ static void say_kernels(struct cli *cli, const struct klein *k, struct str *line
     }
 }
 
+static void say_layers(struct cli *cli, const struct klein *k, struct str *line)
+{
+    for (int i = 0; i < KLEIN_PARTS; i++) {
+        if (k->figures[i].rolled.layers)
+            str_addf(line, "%s%d of the %s", line->length ? ", " : "layers as loops: ", k->figures[i].rolled.layers,
+                     klein_part_name((enum klein_part)i));
+    }
+    if (line->length)
+        say_line(cli, line);
+}
+
 static int print_text(struct cli *cli, const struct image_run *r, struct error *err)
 {
     const struct klein *k = &r->klein;
@@ -97,6 +108,7 @@ static int print_text(struct cli *cli, const struct image_run *r, struct error *
     str_add_char(&cli->out, '\n');
     int rc = print_parts(cli, k, err);
     say_kernels(cli, k, &line);
+    say_layers(cli, k, &line);
     str_addf(&line, "in all %.2f s [M]", r->total_s);
     if (r->peak_bytes)
         str_addf(&line, ", at most %.2f GB of memory in the device's process [M]", (double)r->peak_bytes * 1e-9);

@@ -367,6 +367,18 @@ static void kernels_line(struct str *s, const json_t *result)
         str_add(s, "not asked for");
 }
 
+// Empty where all layers are written out. All steps are runs of one step, which has its own row.
+static void layers_line(struct str *s, const json_t *result)
+{
+    for (size_t i = 0; i < doc_count(result, "modules"); i++) {
+        const json_t *m = doc_item(result, "modules", i);
+        const char *name = doc_text(m, "module", "?");
+        double layers = doc_number(m, "loops.layers");
+        if (layers > 0 && strncmp(name, "all steps", 9) != 0)
+            str_addf(s, "%s%.0f of the %s", s->length ? ", " : "layers as loops: ", layers, name);
+    }
+}
+
 // Whether there is a figure of the chip, or of what was measured of it.
 static bool has_figures(const json_t *result)
 {
@@ -483,6 +495,10 @@ int report_stages_text(struct str *out, const json_t *doc, size_t width, bool co
     str_clear(&s);
     kernels_line(&s, result);
     page_paragraph(&p, NULL, "kernels: ", str_text(&s));
+    str_clear(&s);
+    layers_line(&s, result);
+    if (s.length)
+        page_paragraph(&p, NULL, "", str_text(&s));
     str_release(&s);
     int rc = text_sections(&p, sections, result, err);
     for (size_t i = 0; i < doc_count(result, "calib.not_measured") && !rc; i++) {
@@ -509,6 +525,10 @@ static int body(struct str *out, const json_t *result, enum table_format format,
     str_add(&s, "kernels: ");
     kernels_line(&s, result);
     page_sentence(out, format, "about", str_text(&s));
+    str_clear(&s);
+    layers_line(&s, result);
+    if (s.length)
+        page_sentence(out, format, "about", str_text(&s));
     for (size_t i = 0; i < doc_count(result, "calib.not_measured"); i++) {
         str_clear(&s);
         not_measured(&s, doc_item(result, "calib.not_measured", i));
