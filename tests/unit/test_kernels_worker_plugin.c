@@ -121,6 +121,9 @@ TEST(kernels_worker_survives_wrong_calls_plugin)
         {DT_BF16, DT_S8, DT_F32, 4, "rows_are_outputs = 1 : i64, packed = 1 : i64"},
         {DT_F32, DT_U8, DT_F32, 4, "rows_are_outputs = 1 : i64, packed = 1 : i64"},
         {DT_BF16, DT_U8, DT_F32, 4, "rows_are_outputs = 1 : i64, packed = 1 : i64, scales = 4 : i64"},
+        {DT_BF16, DT_BF16, DT_F32, 8, "rows_are_outputs = 1 : i64, adds = 1 : i64"},
+        {DT_BF16, DT_BF16, DT_F32, 8, "rows_are_outputs = 1 : i64, adds = 2 : i64"},
+        {DT_BF16, DT_BF16, DT_F32, 8, "rows_are_outputs = 1 : i64, adds = 4 : i64"},
         {DT_BF16, DT_BF16, DT_F32, 8, "rows_are_outputs = 1 : i64"}, // this one is right, and that
         {DT_BF16, DT_U8, DT_F32, 4, "rows_are_outputs = 1 : i64, packed = 1 : i64"},
     };
