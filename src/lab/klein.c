@@ -211,10 +211,9 @@ static int check_memory(struct klein *k, int64_t limit, struct error *err)
     if (k->serving == KLEIN_RESIDENT && most + other <= free)
         snprintf(staged, sizeof staged, "; --staged, which holds one component at a time, needs %.1f GB",
                  (double)(most + other) * 1e-9);
-    else
-        snprintf(staged, sizeof staged,
-                 "; a policy with smaller weights (--policy w8a16), --staged or a smaller image "
-                 "may fit");
+    else // random weights are made in bf16 first, whatever the policy
+        snprintf(staged, sizeof staged, "; %s--staged or a smaller image may fit",
+                 klein_weights_are_random(&k->weights) ? "" : "a policy with smaller weights (--policy w8a16), ");
     return error_set(err, ERR_MEMORY, k->weights.name,
                      "needs %.1f GB of memory (%.1f GB of weights, %.1f GB while it runs) and %.1f GB are free%s%s",
                      (double)k->needed_bytes * 1e-9, (double)(k->needed_bytes - other) * 1e-9, (double)other * 1e-9,

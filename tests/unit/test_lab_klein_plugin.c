@@ -350,5 +350,24 @@ TEST(lab_klein_plugin_says_how_much_memory_it_needs)
     const char *want = "needs 14.6 GB of memory (14.1 GB of weights, 0.5 GB while it runs) and 8.0 GB are free";
     if (!CHECK(strstr(err.message, want) != NULL))
         printf("  %s\n", err.message);
+    CHECK(strstr(err.message, "w8a16") == NULL); // which would be made of them
+    klein_close(&k);
+}
+
+TEST(lab_klein_plugin_names_policies_that_need_less_memory)
+{
+    struct error err = {0};
+    struct klein k;
+    char dir[1100];
+    snprintf(dir, sizeof dir, "%s/small", test_dir());
+    REQUIRE_OK(tiny_flux2_write(dir, &(struct tiny_flux2_options){.seed = 1}, &err), &err);
+    const struct klein_options o = {.weights = {.weights = dir},
+                                    .policy = "bf16",
+                                    .height = 32,
+                                    .width = 32,
+                                    .guidance = NAN,
+                                    .memory_bytes = 1000000};
+    CHECK_INT(klein_open(&k, &o, NULL, &err), ERR_MEMORY);
+    CHECK(strstr(err.message, "--policy w8a16") != NULL);
     klein_close(&k);
 }
