@@ -19,7 +19,7 @@ struct call {
 int bench_stages_asked(const struct cli *cli, bool *asked, struct error *err)
 {
     static const char *const theirs[] = {"--calibrate", "--against", "--text", "--seq", "--weight-args", "--inputs"};
-    static const char *const ours[] = {"--height",    "--width",    "--steps",     "--prompt",
+    static const char *const ours[] = {"--height",    "--width",    "--steps",      "--prompt",
                                        "--tokenizer", "--requests", "--calib-size", "--layers"};
     *asked = cli_given(cli, "stages");
     const char *const *names = *asked ? theirs : ours;

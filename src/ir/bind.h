@@ -23,8 +23,8 @@ int bind_n_sources(const struct module *m, int parameter); // a stack's are thos
 bool bind_parts(const struct module *m, const struct checkpoint *c, int parameter, struct bind_place *parts);
 
 // Writes the parameter's bytes (shape_bytes of its shape) into dst, after the checks of bind_check. `stats`, when not
-// NULL, says what quantising or narrowing f32 did (elements 0 when nothing was); nothing is said of stacks. Source pages
-// are given back.
+// NULL, says what quantising or narrowing f32 did (elements 0 when nothing was); nothing is said of stacks. Source
+// pages are given back.
 int bind_make(const struct module *m, const struct checkpoint *c, int parameter, void *dst, struct quant_stats *stats,
               struct error *err);
 

@@ -42,7 +42,7 @@ struct klein_options {
     enum matmul_precision precision; // of f32 products; emulated on a CPU
     enum klein_serving serving;
     enum layers_form layers; // of text encoder and transformer
-    bool lazy; // programs are compiled when their component is first needed, whatever the serving
+    bool lazy;               // programs are compiled when their component is first needed, whatever the serving
     enum flux2_sampler sampler;
     int64_t height, width; // pixels
     int64_t steps;         // 0: the model's own
