@@ -133,11 +133,12 @@ TEST(models_program_plugin_refuses_with_file_and_reason)
          "is not fixed"}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         check_refused(written("text.mlir", texts[i][0], strlen(texts[i][0])), ERR_INPUT, texts[i][1]);
-    // The plugin dies of a function that calls itself: that is the plugin's doing, and names the file.
+    // The plugin dies of a function that calls itself, of a signal, or where a sanitizer takes that, with a code: that
+    // is the plugin's doing, and names the file.
     static const char endless[] = "module @m { func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
                                   "  %0 = call @main(%a) : (tensor<4xf32>) -> tensor<4xf32>\n"
                                   "  return %0 : tensor<4xf32> } }";
-    check_refused(written("endless.mlir", endless, sizeof endless - 1), ERR_DEVICE, "SIGSEGV");
+    check_refused(written("endless.mlir", endless, sizeof endless - 1), ERR_DEVICE, "cannot bear it");
     str_release(&good);
 }
 
