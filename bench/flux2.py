@@ -23,8 +23,7 @@ CASES = ("step:256", "step:512", "text:512", "decoder:512")
 # What each whole part reads of the weights, and the policies that are of interest.
 PARTS = {"step": ("transformer",), "text": ("text_encoder",), "decoder": ("vae",), "image": ("transformer", "text_encoder", "vae")}
 POLICIES = {"step": ("bf16", "w8a8"), "text": ("bf16",), "decoder": ("bf16",), "image": ("bf16", "w8a8")}
-# What two threads of a Zen 4 at 3.6 GHz can do at most, from a loop over registers.
-PEAK = {"bf16": 469e9, "w8a8": 939e9}
+PEAK_OF = {"bf16": "bf16", "w8a8": "s8"}  # by policy: what bench/peak calls the type that is multiplied
 TOKENS, REAL_TOKENS = 512, 77  # of a prompt; the rest is padding, which takes as long
 
 
@@ -44,6 +43,13 @@ def gflop(kind, pixels):
 
 def say(text):
     print(text, flush=True)
+
+
+def measure_peaks(build):
+    """Operations per second that two threads, or one by itself, do at most, by type; empty where bench/peak has no loops."""
+    command = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "peak"), build, "--best", "2"]
+    words = subprocess.run(command, stdout=subprocess.PIPE, text=True).stdout.split()
+    return dict(zip(words[::2], map(float, words[1::2])))
 
 
 class Kept:
@@ -101,8 +107,8 @@ class Block:
 class Table:
     """Samples of a case by contestant, and what is said of them."""
 
-    def __init__(self, case, contestants, theirs):
-        self.case, self.contestants, self.theirs, self.flop = case, contestants, theirs, 0
+    def __init__(self, case, contestants, theirs, peaks):
+        self.case, self.contestants, self.theirs, self.flop, self.peaks = case, contestants, theirs, 0, peaks
         self.samples = {name: [] for name in contestants}
         self.remarks = []
 
@@ -125,9 +131,10 @@ class Table:
             if not times:
                 continue
             rate = self.flop / statistics.median(times)
-            say("%-24s %9.3f %8.3f..%-9.3f %9.0f %5.0f%% %8.0f  %s"
+            peak = self.peaks.get(PEAK_OF["w8a8" if "w8a8" in name else "bf16"])
+            say("%-24s %9.3f %8.3f..%-9.3f %9.0f %6s %8.0f  %s"
                 % (name, statistics.median(times), times[0], times[-1], rate / 1e9,
-                   100 * rate / PEAK["w8a8" if "w8a8" in name else "bf16"], c.peak / 1e6, c.way))  # fmt: skip
+                   "%.0f%%" % (100 * rate / peak) if peak else "-", c.peak / 1e6, c.way))  # fmt: skip
         for name in self.contestants:
             ratios = [b / a for a, b in zip(self.samples[name], self.samples[self.theirs])]
             if name != self.theirs and ratios:
@@ -146,12 +153,12 @@ def measure(table):
             c.close()
 
 
-def run_block(program, case):
+def run_block(program, case, peaks):
     runs = RUNS[case.split(":")[0]]
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "flux2_peer.py")
     contestants = {"assay bf16": Block(program, case, "bf16", "on", runs), "assay bf16, no kernels": Block(program, case, "bf16", "off", runs),
                    "torch bf16": Kept([sys.executable, script, case], runs), "assay w8a8": Block(program, case, "w8a8", "on", runs)}  # fmt: skip
-    table = Table(case, contestants, "torch bf16")
+    table = Table(case, contestants, "torch bf16", peaks)
     contestants["torch bf16"].ready()
     contestants["torch bf16"].turn(1)
     first = table.round
@@ -212,7 +219,7 @@ def decibels(reference, other, image):
     return 10 * np.log10(np.sum(a**2) / np.sum((a - b) ** 2))
 
 
-def run_part(bench, scratch, case):
+def run_part(bench, scratch, case, peaks):
     kind, pixels, *only = case.split(":")
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "flux2_peer.py")
     begin = time.perf_counter()
@@ -229,7 +236,7 @@ def run_part(bench, scratch, case):
     size = "256" if kind == "text" else pixels
     contestants[theirs] = Kept([sys.executable, script, "%s:%s" % (kind, size), *common, scratch.output(theirs)], RUNS[kind])
     contestants[theirs].ready()
-    table = Table(case, contestants, theirs)
+    table = Table(case, contestants, theirs, peaks)
     table.flop = gflop(kind, int(pixels)) * 1e9
     say("%s: ready after %.0f s" % (case, time.perf_counter() - begin))
     if kind != "image":  # minutes long: what a first run pays more does not show
@@ -264,6 +271,9 @@ def main():
     signal.signal(signal.SIGTERM, stop)
     say("FLUX.2 klein 4B%s, random weights, 2 threads, %d rounds; load %s at the start"
         % (" cut down to two blocks and three layers" if flux2_weights.QUICK else "", ROUNDS, open("/proc/loadavg", encoding="ascii").read().split()[0]))  # fmt: skip
+    peaks = measure_peaks(os.path.dirname(program))
+    say("the peak is that of the machine now: %s"
+        % (", ".join("%.0f in %s" % (v / 1e9, k) for k, v in peaks.items()) + " GFLOP/s or GOP/s" if peaks else "not known"))  # fmt: skip
     say("ratios of times: median of the rounds and its 95 % interval; above 1: assay is faster")
     scratch = Scratch()
     try:
@@ -272,9 +282,9 @@ def main():
             if kind not in RUNS:
                 raise SystemExit("bench/flux2: %s is no case: KIND:N or KIND:N:POLICY, KIND one of %s" % (case, ", ".join(RUNS)))
             if kind in BLOCKS:
-                run_block(program, case)
+                run_block(program, case, peaks)
             else:
-                run_part(bench, scratch, case)
+                run_part(bench, scratch, case, peaks)
     except KeyboardInterrupt:
         raise SystemExit("bench/flux2: interrupted") from None
     finally:
