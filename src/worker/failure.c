@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "base/interrupt.h"
 #include "worker/client.h"
 #include "worker/mapping.h"
 
@@ -104,8 +105,10 @@ void worker_failure_describe(const struct worker_failure *f, struct str *out)
 
 int worker_failure_error(const struct worker *w, struct error *err)
 {
-    if (w->interrupted)
-        return error_set(err, ERR_INTERRUPTED, NULL, "interrupted while %s", w->failure.doing);
+    if (w->interrupted) {
+        const char *signal = interrupt_signal();
+        return error_set(err, ERR_INTERRUPTED, NULL, "%s while %s", signal ? signal : "interrupted", w->failure.doing);
+    }
     struct str text;
     str_init(&text);
     worker_failure_describe(&w->failure, &text);

@@ -110,7 +110,7 @@ TEST(worker_plugin_lower_leaves_nothing_when_interrupted)
     struct worker_options o = {.plugin_path = pjrt_test_beside("faulty_plugin.so"), .skip_hash = true};
     struct worker_program p = {.text = add_text, .length = sizeof add_text - 1, .format = "mlir", .name = "add"};
     str_init(&hlo);
-    CHECK_ERROR(worker_lower(&o, &p, &hlo, &why, &err), ERR_INTERRUPTED, "interrupted", &err);
+    CHECK_ERROR(worker_lower(&o, &p, &hlo, &why, &err), ERR_INTERRUPTED, "SIGTERM while compiling", &err);
     CHECK(!why.refused && !why.died);
     CHECK(is_empty(tmp));
     str_release(&hlo);
