@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which layers of a module repeat.
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 
 #include "ir/roll_part.h"
@@ -94,9 +95,14 @@ static bool same_integers(const int64_t *a, const int64_t *b)
     return memcmp(a, b, SHAPE_MAX_RANK * sizeof *a) == 0;
 }
 
+static bool same_number(double a, double b)
+{
+    return isnan(a) ? isnan(b) : a == b && signbit(a) == signbit(b);
+}
+
 static bool same_constant(const struct instruction *a, const struct instruction *b)
 {
-    if (a->constant != b->constant || memcmp(&a->splat, &b->splat, sizeof a->splat) != 0)
+    if (a->constant != b->constant || !same_number(a->splat, b->splat))
         return false;
     return a->op != OP_CONSTANT || a->constant != CONST_DENSE ||
            memcmp(a->dense, b->dense, (size_t)shape_elements(&a->shape) * sizeof *a->dense) == 0;
