@@ -39,7 +39,7 @@ test-setup:
 test-unit: all $(BUILD)/test-unit
 	@$(TEST_ENV) $(BUILD)/test-unit
 test-cli: all $(BUILD)/test-unit $(TEST_TOOLS)
-	@$(TEST_ENV) tests/cli/run $(BUILD)/assay
+	@$(TEST_ENV) tests/cli/run -j 2 $(BUILD)/assay
 
 test-full: all $(TEST_TOOLS)
 	@tests/full/run $(BUILD)/assay $(FULL)
