@@ -88,19 +88,8 @@ ISA_INLINE void run_tiles(bool codes, const void *values, void *sums)
     _tile_loadd(5, x + TILE, 64);
     _tile_loadd(6, x + 2 * TILE, 64);
     _tile_loadd(7, x + 3 * TILE, 64);
-    for (int64_t t = 0; t < TURNS; t++) {
-        if (codes) {
-            _tile_dpbssd(0, 4, 6);
-            _tile_dpbssd(1, 4, 7);
-            _tile_dpbssd(2, 5, 6);
-            _tile_dpbssd(3, 5, 7);
-        } else {
-            _tile_dpbf16ps(0, 4, 6);
-            _tile_dpbf16ps(1, 4, 7);
-            _tile_dpbf16ps(2, 5, 6);
-            _tile_dpbf16ps(3, 5, 7);
-        }
-    }
+    for (int64_t t = 0; t < TURNS; t++)
+        tiles_multiply_square(codes);
     _tile_stored(0, out, 64);
     _tile_stored(1, out + TILE, 64);
     _tile_stored(2, out + 2 * TILE, 64);

@@ -81,10 +81,9 @@ static void place_in_row(struct roll *r, const struct instruction *in)
 {
     struct builder *b = &r->w.b;
     const struct roll_layer *first = &r->f.layers[r->row.first];
-    const char *rest = in->scope + first->name + strspn(in->scope + first->name, "0123456789");
     struct instruction like = *in;
     like.scope = arena_printf(b->module->arena, &b->error, "%.*s%d-%d%s", first->name, in->scope, first->number,
-                              first->number + r->row.n - 1, rest);
+                              first->number + r->row.n - 1, roll_rest(in->scope, first->name));
     if (like.scope)
         builder_place(b, &like);
 }

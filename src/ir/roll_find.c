@@ -27,8 +27,7 @@ static bool same_name(const char *a, const char *b, int n)
     return n < 0 || strncmp(a, b, (size_t)n) == 0;
 }
 
-// What follows the number.
-static const char *rest_of(const char *scope, int name)
+const char *roll_rest(const char *scope, int name)
 {
     return scope + name + strspn(scope + name, "0123456789");
 }
@@ -125,7 +124,7 @@ static bool same_instruction(const struct module *m, const struct instruction *a
         b->kernel)
         return false;
     return a->op == b->op && shape_equal(&a->shape, &b->shape) && a->n_operands == b->n_operands &&
-           strcmp(rest_of(a->scope, name), rest_of(b->scope, name)) == 0 && strcmp(a->group, b->group) == 0 &&
+           strcmp(roll_rest(a->scope, name), roll_rest(b->scope, name)) == 0 && strcmp(a->group, b->group) == 0 &&
            a->domain == b->domain && a->flags == b->flags && same_integers(a->a, b->a) && same_integers(a->b, b->b) &&
            same_integers(a->c, b->c) && a->n_a == b->n_a && a->axis == b->axis && a->reducer == b->reducer &&
            a->compare == b->compare && memcmp(&a->dot, &b->dot, sizeof a->dot) == 0 && same_constant(a, b) &&

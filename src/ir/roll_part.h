@@ -28,6 +28,8 @@ struct roll_row {
     int *start;
 };
 
+// What follows the number in a layer's scope, whose number has `name` characters in front.
+const char *roll_rest(const char *scope, int name);
 // Everything is in the arena. ERR_MEMORY.
 int roll_find_init(struct roll_find *f, const struct module *m, struct arena *arena, struct error *err);
 // The longest row that begins with the layer; `row->start` has room for its instructions.

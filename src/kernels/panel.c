@@ -262,17 +262,7 @@ ISA_INLINE void multiply_square(bool codes, int32_t *sums, bool before, const in
         _tile_loadd(5, a[1] + g * LANES, 4 * LANES);
         for (int64_t i = 0; i < ahead->rows; i++)
             _mm_prefetch(next + i * ahead->apart, _MM_HINT_T1);
-        if (codes) {
-            _tile_dpbssd(0, 4, 6);
-            _tile_dpbssd(1, 4, 7);
-            _tile_dpbssd(2, 5, 6);
-            _tile_dpbssd(3, 5, 7);
-        } else {
-            _tile_dpbf16ps(0, 4, 6);
-            _tile_dpbf16ps(1, 4, 7);
-            _tile_dpbf16ps(2, 5, 6);
-            _tile_dpbf16ps(3, 5, 7);
-        }
+        tiles_multiply_square(codes);
     }
     _tile_stored(0, sums, 4 * TILE_OUTPUTS);
     _tile_stored(1, sums + LANES, 4 * TILE_OUTPUTS);

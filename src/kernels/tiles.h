@@ -4,6 +4,8 @@
 #ifndef KERNELS_TILES_H
 #define KERNELS_TILES_H
 
+#include <stdbool.h>
+
 #include "num/isa_target.h"
 
 ISA_TARGET("avx512f,amx-tile,amx-bf16,amx-int8")
@@ -32,6 +34,22 @@ static void tiles_lay(const char *from, int64_t stride, int64_t n, int64_t group
     for (int64_t g = 0; g < groups; g += 16, from += 64) {
         for (int i = 0; i < 16; i++, to += 16)
             _mm512_store_si512(to, i < n ? _mm512_loadu_si512(from + i * stride) : _mm512_setzero_si512());
+    }
+}
+
+// Tiles 4 and 5 by tiles 6 and 7, two by two, added to tiles 0 to 3.
+ISA_INLINE void tiles_multiply_square(bool codes)
+{
+    if (codes) {
+        _tile_dpbssd(0, 4, 6);
+        _tile_dpbssd(1, 4, 7);
+        _tile_dpbssd(2, 5, 6);
+        _tile_dpbssd(3, 5, 7);
+    } else {
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
     }
 }
 
